@@ -23,7 +23,7 @@
 //	             ├─► testbed    processes, connections, writes, CPU and memory
 //	             └─► render     tables, plots, percentiles, JSON
 //
-// With --compare a subcommand runs both read paths of millrace in turn over the
+// With --compare a subcommand runs both read paths of millrace, one after the other, over the
 // same data, and then the floor. CPU and memory come from /proc by process id, in
 // the same way for every server. Their ratios therefore depend on the machine much
 // less than the numbers themselves.

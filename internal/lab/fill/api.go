@@ -44,7 +44,7 @@ type apiClient struct {
 		refusedDefinitions map[string]bool
 		// foreignDefinitions has the definitions that exist without this seed.
 		foreignDefinitions map[string]bool
-		// keptDefinitions has the definitions that were not deleted, because others have objects of them.
+		// keptDefinitions has the definitions that were not deleted, because other objects of them exist.
 		keptDefinitions map[string]bool
 	}
 }
@@ -84,8 +84,7 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	}, nil
 }
 
-// ping checks that the server answers and that the credentials may list
-// namespaces, which fill needs.
+// ping checks that the server answers, and that the credentials may list namespaces, as fill must.
 func (c *apiClient) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -96,7 +95,7 @@ func (c *apiClient) ping(ctx context.Context) error {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
 		return fmt.Errorf("reach API server %s: %w; use a kubeconfig with administrator's rights", c.host, err)
 	}
-	return fmt.Errorf("reach API server %s: %w; check that it runs and that the kubeconfig is the right one", c.host, err)
+	return fmt.Errorf("reach API server %s: %w; check that it runs and that the kubeconfig is right", c.host, err)
 }
 
 func (c *apiClient) close() error { return nil }
@@ -110,7 +109,7 @@ func (c *apiClient) notes() []string {
 	}{
 		{"wrote no objects of definitions whose rules refuse what fill can make: ", c.mu.refusedDefinitions},
 		{"left out definitions that somebody else or another seed has made, and their objects: ", c.mu.foreignDefinitions},
-		{"left definitions of which somebody else has objects: ", c.mu.keptDefinitions},
+		{"left definitions that have objects which fill did not make: ", c.mu.keptDefinitions},
 	} {
 		if names := slices.Sorted(maps.Keys(n.definitions)); len(names) > 0 {
 			notes = append(notes, n.text+strings.Join(names, ", "))
@@ -154,9 +153,8 @@ func objectName(obj Object) string {
 	return obj.GetNamespace() + "/" + obj.GetName()
 }
 
-// storeOne creates one object and completes it. If the object exists because an
-// earlier run was interrupted, storeOne only completes it. All other existing
-// objects are skipped.
+// storeOne creates one object and completes it. If an interrupted run has left the object, storeOne
+// only completes it. Other existing objects are skipped.
 func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
 	if object, ok := obj.(*placedObject); ok {
 		return c.storePlaced(ctx, object)
@@ -275,8 +273,8 @@ func asCreated(obj Object) Object {
 	return created
 }
 
-// asReplacement returns a shallow copy of obj without UID, generation, creation
-// time and managed fields, which the server sets. The copy shares memory with obj.
+// asReplacement returns a shallow copy of obj without the fields that the server sets: UID, generation,
+// creation time and managed fields. The copy shares memory with obj.
 func asReplacement(obj Object) Object {
 	value := reflect.New(reflect.TypeOf(obj).Elem())
 	value.Elem().Set(reflect.ValueOf(obj).Elem())

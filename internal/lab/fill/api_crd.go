@@ -73,7 +73,7 @@ func (c *apiClient) isForeign(definition string) bool {
 
 // waitUntilServed blocks until the custom objects of a definition can be listed.
 // A server serves a definition some time after its creation. The result is
-// remembered, so later calls for the same definition return at once.
+// remembered, so later calls for the same definition return immediately.
 func (c *apiClient) waitUntilServed(ctx context.Context, d Definition) error {
 	c.mu.Lock()
 	served := c.mu.servedDefinitions[d]

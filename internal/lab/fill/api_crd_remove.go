@@ -54,7 +54,7 @@ func (c *apiClient) readDefinition(ctx context.Context, name string) (Definition
 	names := Definition{Group: d.Spec.Group, Plural: d.Spec.Names.Plural}
 	i := slices.IndexFunc(d.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool { return v.Served })
 	if i < 0 {
-		return names, fmt.Errorf("%s serves no version: whether others have objects of it cannot be checked", name)
+		return names, fmt.Errorf("%s serves no version: whether it still has other objects cannot be checked", name)
 	}
 	names.Version = d.Spec.Versions[i].Name
 	return names, nil

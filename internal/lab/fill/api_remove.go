@@ -65,7 +65,7 @@ func (c *apiClient) listSeeded(ctx context.Context, collection string, objects c
 		if err != nil {
 			return err
 		}
-		// A server that ignores selectors must not make fill delete more.
+		// A server that ignores selectors must not make fill delete other objects.
 		if item.Labels[LabelSeed] != c.seed {
 			continue
 		}
@@ -138,8 +138,7 @@ func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) 
 	return Count{Done: 1}, nil
 }
 
-// deleteObject removes an object without a grace period, if its UID is still the one
-// that was listed.
+// deleteObject removes an object without a grace period, unless another object has taken its name.
 func (c *apiClient) deleteObject(ctx context.Context, kind Kind, obj listedObject) error {
 	// Some kinds would otherwise wait for a controller to orphan what they own.
 	background := metav1.DeletePropagationBackground
@@ -155,7 +154,8 @@ func (c *apiClient) deleteObject(ctx context.Context, kind Kind, obj listedObjec
 	if kind == "persistentvolumes" || kind == "persistentvolumeclaims" {
 		// Admission has added a finalizer that only a controller removes.
 		err := retry(ctx, isTransientAndNoConflict, func() error {
-			return c.rest.Patch(types.MergePatchType).AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
+			return c.rest.Patch(types.MergePatchType).AbsPath(kind.api()).
+				NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 				Name(obj.name).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error()
 		})
 		if err != nil {
@@ -240,8 +240,8 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 	return nil
 }
 
-// isOccupied reports whether a namespace holds objects other than those that a
-// control plane creates in every namespace.
+// isOccupied reports whether a namespace holds objects besides the objects that a control plane
+// creates in every namespace.
 func (c *apiClient) isOccupied(ctx context.Context, namespace string) (bool, error) {
 	for _, kind := range occupants() {
 		for item, err := range c.listMetadata(ctx, path.Join(kind.api(), "namespaces", namespace, string(kind)), "", 3) {
@@ -281,14 +281,14 @@ func isAutomatic(kind Kind, name string) bool {
 // skippedNotes returns a note that names the skipped namespaces, or nil if there
 // are none.
 func skippedNotes(namespaces []string) []string {
-	const most = 5
+	const maxNames = 5
 	if len(namespaces) == 0 {
 		return nil
 	}
 	slices.Sort(namespaces)
-	list := strings.Join(namespaces[:min(most, len(namespaces))], ", ")
-	if len(namespaces) > most {
-		list += fmt.Sprintf(" and %d more", len(namespaces)-most)
+	list := strings.Join(namespaces[:min(maxNames, len(namespaces))], ", ")
+	if len(namespaces) > maxNames {
+		list += fmt.Sprintf(" and %d more", len(namespaces)-maxNames)
 	}
 	return []string{"left namespaces that changed or hold objects fill did not make: " + list}
 }

@@ -118,8 +118,8 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	shape.PodSize, shape.SecretSize, shape.ConfigMapSize = DefaultPodSize, DefaultSecretSize, DefaultConfigMapSize
 
 	flags.IntVar(&shape.Pods, "pods", 0, "number of pods")
-	flags.IntVar(&shape.Nodes, "nodes", 0, "number of nodes (0: one per 100 pods, or none with --unbound)")
-	flags.IntVar(&shape.Namespaces, "namespaces", 0, "number of namespaces (0: one per 1,000 objects)")
+	flags.IntVar(&shape.Nodes, "nodes", 0, "number of nodes (0: a node per 100 pods, or none with --unbound)")
+	flags.IntVar(&shape.Namespaces, "namespaces", 0, "number of namespaces (0: a namespace per 1,000 objects)")
 	flags.IntVar(&shape.Secrets, "secrets", 0, "number of secrets")
 	flags.IntVar(&shape.ConfigMaps, "configmaps", 0, "number of config maps")
 	flags.Var(sizeFlag{&shape.PodSize}, "pod-size", "size of a pod as compact JSON, such as 4000, 4KB or 17KB")
@@ -129,13 +129,17 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&shape.Leases, "leases", false, "write the lease of each node too")
 	flags.IntVar(&shape.Events, "events", 0, "number of events, spread over all pods")
 	flags.IntVar(&shape.CRDs, "crds", 0, "number of custom resource definitions")
-	flags.IntVar(&shape.Groups, "groups", 0, "API groups of the definitions (0: one for ten definitions)")
-	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each definition, including nested ones")
+	flags.IntVar(&shape.Groups, "groups", 0, "API groups of the definitions (0: a group per ten definitions)")
+	flags.IntVar(&shape.Properties, "properties", DefaultProperties,
+		"properties in the schema of each definition, including nested properties")
 	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
-	flags.StringVar(&o.profile, "profile", "", "write objects like those of the cluster in this file, which millrace-tools analyze profile has printed, instead of given numbers")
-	flags.StringSliceVar(&o.files, "definitions", nil, "files or directories with custom resource definitions of real projects to write; their objects are --objects in all")
+	flags.StringVar(&o.profile, "profile", "", "write objects like those of the cluster in this file, which millrace-tools "+
+		"analyze profile has printed, instead of given numbers")
+	flags.StringSliceVar(&o.files, "definitions", nil,
+		"files or directories with custom resource definitions of real projects to write; their objects are --objects in all")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
-	flags.BoolVar(&shape.Older, "older", false, "write pods as versions before 1.16 stored them, so that servers add the missing fields at each read; with --etcd-servers")
+	flags.BoolVar(&shape.Older, "older", false, "write pods as versions before 1.16 stored them, so that servers add the "+
+		"missing fields at each read; with --etcd-servers")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out owner references")
 	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")

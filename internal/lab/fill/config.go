@@ -108,14 +108,16 @@ func (c *Config) validate() error {
 	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
 	case c.writesToEtcd() && c.Profile != nil:
-		return errors.New("a profile is written through an API server, which has the sizes that it measures: give a kubeconfig instead of etcd-servers")
+		return errors.New("a profile is written through an API server, which has the sizes that it measures: give a " +
+			"kubeconfig instead of etcd-servers")
 	case c.Profile != nil && s != Shape{Seed: s.Seed, PodSize: s.PodSize, SecretSize: s.SecretSize, ConfigMapSize: s.ConfigMapSize, Properties: s.Properties}:
 		return errors.New("a profile says which objects to write: leave out the numbers of pods, nodes and others")
 	case len(c.Definitions) > 0 && (c.Profile != nil || c.writesToEtcd() || s.CRDs > 0):
 		return errors.New("definitions in files exclude etcd-servers, a profile and crds: choose one of them")
 	case len(c.Definitions) > 0 && s.Namespaces == 0:
 		return errors.New("objects of definitions need namespaces: give a number of namespaces")
-	case len(c.Definitions) == 0 && c.Profile == nil && !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
+	case len(c.Definitions) == 0 && c.Profile == nil && !c.Delete &&
+		s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
 		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")
 	}
 	return nil

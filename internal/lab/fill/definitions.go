@@ -112,7 +112,8 @@ func (s definitionSource) definition(i int) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": content}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1",
+		"kind": "CustomResourceDefinition", "metadata": metadata, "spec": content}}
 	return &placedObject{Object: object, kind: KindCRD, path: crdAPI + "/" + string(KindCRD)}, nil
 }
 
@@ -145,7 +146,7 @@ func (s definitionSource) customObject(i int) *placedObject {
 	return object
 }
 
-// storageVersion returns the version that is stored and served, or else the first one.
+// storageVersion returns the version that is stored and served, or otherwise the first version.
 func storageVersion(d *apiextv1.CustomResourceDefinition) apiextv1.CustomResourceDefinitionVersion {
 	i := slices.IndexFunc(d.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool { return v.Storage && v.Served })
 	return d.Spec.Versions[max(0, i)]

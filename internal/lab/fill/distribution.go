@@ -7,7 +7,7 @@ import (
 )
 
 // permutation is a pseudo-random permutation of the numbers from 0 to n-1. It spreads the
-// objects of one resource over values exactly: each value gets the share that it shall have.
+// objects of one resource over values exactly: each value gets the planned number of objects.
 type permutation struct{ n, factor, start int }
 
 // newPermutation returns a permutation of n numbers. Permutations for different purposes take
@@ -46,7 +46,8 @@ func newSizeDistribution(r *clusterprofile.Resource, n int) sizeDistribution {
 	if r.Sizes == nil {
 		return sizeDistribution{ranks: []float64{0, 1}, values: []float64{r.Bytes, r.Bytes}, power: 1}
 	}
-	s := sizeDistribution{ranks: []float64{0, .5, .9, .99, 1}, power: 1, values: []float64{r.Sizes.P50 / 2, r.Sizes.P50, r.Sizes.P90, r.Sizes.P99, r.Sizes.Max}}
+	s := sizeDistribution{ranks: []float64{0, .5, .9, .99, 1}, power: 1,
+		values: []float64{r.Sizes.P50 / 2, r.Sizes.P50, r.Sizes.P90, r.Sizes.P99, r.Sizes.Max}}
 	if r.Bytes == 0 {
 		return s // the profile has the quantiles alone
 	}
@@ -108,7 +109,7 @@ func (v valueDistribution) valueNumber(i int) (int, bool) {
 }
 
 // namespaceDistribution puts as many objects into the largest namespace as a profile has there,
-// and divides the others evenly. The largest namespace is the last: a profile of a part of the
+// and divides the other objects evenly. The largest namespace is the last: a profile of a part of the
 // objects is a profile of the first namespaces.
 type namespaceDistribution struct {
 	namespaces, largest int // largest is the number of objects in the last namespace
@@ -118,7 +119,8 @@ type namespaceDistribution struct {
 func newNamespaceDistribution(r *clusterprofile.Resource, n, namespaces int, draw *stream) namespaceDistribution {
 	namespaces = max(1, min(namespaces, n))
 	even := (n + namespaces - 1) / namespaces
-	return namespaceDistribution{namespaces: namespaces, largest: min(max(round(r.LargestNamespace), even), n-namespaces+1), order: newPermutation(n, draw)}
+	return namespaceDistribution{namespaces: namespaces, largest: min(max(round(r.LargestNamespace), even), n-namespaces+1),
+		order: newPermutation(n, draw)}
 }
 
 // namespaceNumber returns the number of object i's namespace.

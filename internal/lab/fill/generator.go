@@ -85,7 +85,7 @@ func (g *Generator) checkSizes() error {
 		{"configmap-size", g.shape.ConfigMapSize, g.configMaps.emptySize(app) + minPayload},
 	} {
 		if lowest := (c.lowest + 49) / 50 * 50; c.size < lowest {
-			return fmt.Errorf("%s is %d bytes: the smallest possible is %d", c.flag, c.size, lowest)
+			return fmt.Errorf("%s is %d bytes: the smallest possible size is %d", c.flag, c.size, lowest)
 		}
 	}
 	return nil

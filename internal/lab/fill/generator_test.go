@@ -280,12 +280,12 @@ func TestManagedFieldsCoverTheObject(t *testing.T) {
 
 func TestBadShapes(t *testing.T) {
 	for want, shape := range map[string]Shape{
-		"pods is -1":              {Pods: -1},
-		"nodes is -2":             {Nodes: -2},
-		"pod-size is 300 bytes":   {PodSize: 300},
-		"smallest possible is":    {SecretSize: 100},
-		"the largest is 1000000":  {ConfigMapSize: 2_000_000},
-		"configmap-size is -1 by": {ConfigMapSize: -1},
+		"pods is -1":                {Pods: -1},
+		"nodes is -2":               {Nodes: -2},
+		"pod-size is 300 bytes":     {PodSize: 300},
+		"smallest possible size is": {SecretSize: 100},
+		"the largest is 1000000":    {ConfigMapSize: 2_000_000},
+		"configmap-size is -1 by":   {ConfigMapSize: -1},
 	} {
 		if _, err := NewGenerator(shape); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", shape, err, want)

@@ -106,7 +106,7 @@ func probe(path string, port int) *corev1.Probe {
 	}
 }
 
-// podVolumes returns the volumes of a pod. The last one is the service account's
+// podVolumes returns the volumes of a pod. The last volume is the service account's
 // token, in the form in which admission adds it.
 func (g *Generator) podVolumes(app int, shape podShape) []corev1.Volume {
 	if shape.level < levelTypical {

@@ -194,7 +194,7 @@ func (p *resourcePlan) content(i int) (map[string]any, error) {
 	case KindEndpointSlice:
 		content["endpoints"] = []any{}
 	case KindServiceAccount:
-		if i >= p.madeNamespaces { // the first ones are named default, and pods need them
+		if i >= p.madeNamespaces { // the first accounts are named default, and pods need them
 			_ = unstructured.SetNestedField(content, fmt.Sprintf("fill-%07d", i), "metadata", "name") // metadata is an object
 		}
 	case KindPod:
@@ -213,7 +213,7 @@ func decode(text []byte) (map[string]any, error) {
 }
 
 // definitionContent returns definition i, whose schema accepts any object. The first
-// definitions are of the profile's custom resources; the others are in groups of fill's own.
+// definitions are of the profile's custom resources. Further definitions are in groups of fill's own.
 func (p *resourcePlan) definitionContent(i int) map[string]any {
 	name := fmt.Sprintf("fill%dn%d", p.seed, i)
 	group := fmt.Sprintf("g%03d%s", i/10, CRDGroupSuffix)

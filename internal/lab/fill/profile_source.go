@@ -171,7 +171,8 @@ func (s *profileSource) notes() []string {
 	if len(s.skipped) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("not written, because fill cannot make their objects, others have some, or the server does not serve them: %s", strings.Join(s.skipped, ", "))}
+	return []string{fmt.Sprintf("not written, because fill cannot make their objects, other programs have some, or the "+
+		"server does not serve them: %s", strings.Join(s.skipped, ", "))}
 }
 
 // countForeignObjects returns the number of objects that this seed did not make, or -1 if the

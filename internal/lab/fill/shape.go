@@ -97,7 +97,8 @@ func (s Shape) validate() error {
 		value int
 	}{
 		{"nodes", s.Nodes}, {"namespaces", s.Namespaces}, {"pods", s.Pods},
-		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps}, {"crds", s.CRDs}, {"groups", s.Groups}, {"objects", s.Objects}, {"events", s.Events},
+		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps}, {"crds", s.CRDs}, {"groups", s.Groups},
+		{"objects", s.Objects}, {"events", s.Events},
 	} {
 		if c.value < 0 {
 			return fmt.Errorf("%s is %d: give zero or a positive number", c.flag, c.value)
@@ -105,7 +106,7 @@ func (s Shape) validate() error {
 	}
 	switch {
 	case s.Groups > s.CRDs:
-		return fmt.Errorf("groups is %d: give at most one for each of the %d definitions of crds", s.Groups, s.CRDs)
+		return fmt.Errorf("groups is %d: give at most one group per definition, of which crds has %d", s.Groups, s.CRDs)
 	case s.Objects > 0 && s.CRDs == 0:
 		return fmt.Errorf("objects is %d: give a number of crds too, custom objects need definitions", s.Objects)
 	case (s.Workloads || s.Events > 0) && s.Pods == 0:

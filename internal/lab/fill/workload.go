@@ -108,7 +108,8 @@ func (g *Generator) Deployment(i int) *appsv1.Deployment {
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: 1, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
 			Conditions: []appsv1.DeploymentCondition{
-				condition(appsv1.DeploymentAvailable, "MinimumReplicasAvailable"), condition(appsv1.DeploymentProgressing, "NewReplicaSetAvailable"),
+				condition(appsv1.DeploymentAvailable, "MinimumReplicasAvailable"),
+				condition(appsv1.DeploymentProgressing, "NewReplicaSetAvailable"),
 			},
 		},
 	}
@@ -128,8 +129,9 @@ func (g *Generator) ReplicaSet(i int) *appsv1.ReplicaSet {
 	template, replicas := g.podTemplate(w)
 	return &appsv1.ReplicaSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSet"}, ObjectMeta: meta,
-		Spec:   appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: w.selector()}, Template: template},
-		Status: appsv1.ReplicaSetStatus{ObservedGeneration: 1, Replicas: replicas, FullyLabeledReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: w.selector()}, Template: template},
+		Status: appsv1.ReplicaSetStatus{ObservedGeneration: 1, Replicas: replicas, FullyLabeledReplicas: replicas,
+			ReadyReplicas: replicas, AvailableReplicas: replicas},
 	}
 }
 
@@ -162,7 +164,8 @@ func (g *Generator) EndpointSlice(i int) *discoveryv1.EndpointSlice {
 	meta, draw := g.workloadMeta(w, drawEndpointSlice)
 	yes := true
 	service := newStream(g.shape.Seed, drawService, w.index)
-	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: w.name, UID: service.uid(), Controller: &yes, BlockOwnerDeletion: &yes}}
+	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: w.name, UID: service.uid(),
+		Controller: &yes, BlockOwnerDeletion: &yes}}
 	if g.shape.Ownerless {
 		meta.OwnerReferences = nil
 	}
@@ -172,7 +175,8 @@ func (g *Generator) EndpointSlice(i int) *discoveryv1.EndpointSlice {
 	meta.Name += "-" + safeName(draw.next(), 0, 5)
 	name, port, protocol := "http", int32(servicePort), corev1.ProtocolTCP
 	slice := &discoveryv1.EndpointSlice{
-		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}, ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
 		Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
 	}
 	if g.shape.Unbound || g.shape.Nodes == 0 {

@@ -22,7 +22,7 @@ pods to Ready; kube-proxies; and agents by profile. No container runs.
 
 --agents names profiles: network, exporter, logs, mesh, gitops, state-metrics, and
 offenders for bad habits. --profiles adds files of your own, and
-"millrace-lab hollow profile NAME" prints one to begin with.
+"millrace-lab hollow profile NAME" prints one to start from.
 
 Every object that a run makes carries the label millrace.io/hollow=<name>.
 --delete removes these objects and the pods on the run's nodes, also after a run
@@ -86,9 +86,10 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.Float64Var(&o.StartRate, "start-rate", 20, "nodes to start in a second, if paced")
 	f.DurationVar(&o.Duration, "duration", 0, "how long to run (0: until interrupted)")
 	f.Uint64Var(&o.Seed, "seed", 1, "decides all random times")
-	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "number of connections that the programs of a node share, such as 1 or 0.1 (0: one for each program)")
+	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0,
+		"number of connections that the programs of a node share, such as 1 or 0.1 (0: a connection per program)")
 	f.BoolVar(&o.Impersonate, "impersonate", false, "send each program's requests as its own user")
-	f.StringVar(&o.Name, "name", "hollow", "name of the run, which begins the names of its nodes")
+	f.StringVar(&o.Name, "name", "hollow", "name of the run, and prefix of the names of its nodes")
 	f.BoolVar(&o.Delete, "delete", false, "remove what runs of this name have left, and run nothing")
 }
 

@@ -78,7 +78,7 @@ type Config struct {
 	// ExistingNode, if not nil, returns the name of node i. The run takes nodes of these names
 	// over, even if others have made them.
 	ExistingNode func(i int) string `json:"-"`
-	// SkipPreflight begins without a check of the server and the user's rights. The server may
+	// SkipPreflight starts without a check of the server and the user's rights. The server may
 	// start later.
 	SkipPreflight bool `json:"-"`
 

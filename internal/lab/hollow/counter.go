@@ -34,7 +34,7 @@ type counter struct {
 var variableParts = regexp.MustCompile(`"[^"]*"|\d[\d.:]+\d`)
 
 // errorKind returns the text of an error with an ellipsis in place of variable parts. A status
-// code at the beginning stays.
+// code at the start stays.
 func errorKind(text string) string {
 	status, rest, _ := strings.Cut(text, " ")
 	if _, err := strconv.Atoi(status); err == nil && len(status) == 3 {

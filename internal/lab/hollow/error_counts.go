@@ -23,10 +23,10 @@ func (c *ErrorCounts) Add(kind string, maxKinds int) {
 // Kinds returns all kinds, the most frequent first.
 func (c ErrorCounts) Kinds() (kinds []ErrorKind) {
 	for kind, n := range c {
-		kinds = append(kinds, ErrorKind{What: kind, Count: n})
+		kinds = append(kinds, ErrorKind{Message: kind, Count: n})
 	}
 	slices.SortFunc(kinds, func(a, b ErrorKind) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Message, b.Message))
 	})
 	return kinds
 }

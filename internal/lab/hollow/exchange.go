@@ -26,8 +26,8 @@ const (
 	maxPodList = 64 << 20
 )
 
-// shortWatch is the age from which a watch that ends is started again at once. After a
-// shorter watch there is a pause.
+// shortWatch is the age from which a watch that ends is started again immediately. After a shorter
+// watch there is a pause.
 const shortWatch = time.Second
 
 // exchange is one request of a reflector, with its answer. All fields are guarded by the
@@ -37,7 +37,7 @@ type exchange struct {
 	counter   *counter
 	stream    *watchclient.Stream
 	isWatch   bool
-	initial   bool // a watch that begins with all objects
+	initial   bool // a watch that starts with all objects
 	began     time.Time
 
 	header watchclient.Header
@@ -46,9 +46,9 @@ type exchange struct {
 	// head and tail are the first and the last bytes of the body, unless it is a watch.
 	head, tail []byte
 	events     watchevent.Reader
-	synced     bool  // the initial events are over
-	broken     error // why the watch cannot go on; nil while it can
-	code       int   // status code of the error event that is the reason
+	synced     bool  // all initial events have arrived
+	broken     error // the reason why the watch cannot go on, or nil
+	code       int   // status code of the ERROR event that broke the watch
 }
 
 // Header implements watchclient.Handler.
@@ -109,7 +109,7 @@ func (x *exchange) Data(p []byte) {
 	}
 }
 
-// keep keeps the beginning and the end of a body. Of a list of pods to run it keeps everything.
+// keep keeps the first and the last bytes of a body, and a whole list of pods to run.
 func (x *exchange) keep(p []byte) {
 	limit := headBytes
 	if x.reflector.sink != nil {
@@ -229,8 +229,8 @@ func (r *reflector) handleRefusalLocked(x *exchange) {
 	r.waitLocked(r.nextPauseLocked())
 }
 
-// restartExpiredLocked starts a LIST without a revision if the server cannot list at the
-// reflector's revision. It reports whether it did.
+// restartExpiredLocked starts a LIST without a revision if the server cannot list at the reflector's
+// revision. It reports whether it has started a LIST.
 func (r *reflector) restartExpiredLocked(x *exchange, status int, message string) bool {
 	unavailable := status == http.StatusGone || strings.Contains(message, "Too large resource version")
 	if !unavailable || x.isWatch && !x.initial || len(r.mu.revision) == 0 || r.mu.expired {
@@ -255,7 +255,7 @@ func statusMessage(body []byte, form watchevent.Form) string {
 }
 
 // watchFailedLocked goes on after an open watch that failed. If its connection has ended, the
-// next watch begins at once after its last event. If the server has sent an error, a LIST
+// next watch starts immediately, after its last event. If the server has sent an error, a LIST
 // follows after a pause.
 func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	x.counter.failures.Add(1)

@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// concurrentDials bounds the TLS handshakes at once. More at once take longer in total.
+// concurrentDials bounds the simultaneous TLS handshakes. More would take longer in total.
 const concurrentDials = 64
 
 // fleet has all nodes and programs of one run.
@@ -27,18 +27,18 @@ type fleet struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	server   *watchclient.Server
-	admin    kubernetes.Interface // the user of the kubeconfig, for what no program does
+	admin    kubernetes.Interface // the user of the kubeconfig, for requests that no program sends
 	progress *display.Line
 
 	kubelet    *agentPlan
 	perNode    []*agentPlan
 	perCluster []*agentPlan
 	podWatcher *agentPlan
-	informers  atomic.Uint64 // number of reflectors made, which numbers them
+	informers  atomic.Uint64 // number of reflectors made so far: the next reflector.number
 
 	counters counters
 	writes   writeCounters
-	// Numbers of open connections, ready nodes, running pods and completed pods.
+	// Numbers of open connections, ready nodes, running pods and completed pods at present.
 	connections, ready, podsRunning, podsDone atomic.Int64
 
 	started    time.Time
@@ -170,7 +170,8 @@ func (f *fleet) checkFiles() error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || float64(limit.Cur) > wanted+100 {
 		return nil // an unknown limit is no reason to fail
 	}
-	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)
+	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or "+
+		"share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)
 }
 
 // runAndReport starts all nodes, waits for the end of the run, and stops them. The report is
@@ -204,7 +205,8 @@ func (f *fleet) start() {
 		}
 	}
 	for k := range f.cfg.PodWatchers {
-		f.addInstance(f.newInstance(f.podWatcher, "", uint64(1<<41+k)), f.newClient(), false).start(&podWatcher{observer: f.cfg.Observer, number: k})
+		watcher := f.addInstance(f.newInstance(f.podWatcher, "", uint64(1<<41+k)), f.newClient(), false)
+		watcher.start(&podWatcher{observer: f.cfg.Observer, number: k})
 	}
 	var begun sync.WaitGroup
 	for i := range f.cfg.Nodes {
@@ -233,7 +235,7 @@ func (f *fleet) start() {
 	}
 }
 
-// newClient returns a new client. stop closes it, or dropClient before.
+// newClient returns a new client. dropClient closes it, or at last stop.
 func (f *fleet) newClient() *watchclient.Client {
 	c := f.server.NewClient(f.ctx, func(change int) { f.connections.Add(int64(change)) })
 	f.mu.Lock()

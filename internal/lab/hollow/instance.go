@@ -27,7 +27,7 @@ func newAgentPlan(s *counters, a *agentprofile.Agent) *agentPlan {
 	return plan
 }
 
-// instance is one program: an agent on one node, or one in the cluster.
+// instance is one program: an agent on one node, or an agent of the cluster.
 type instance struct {
 	fleet    *fleet
 	agent    *agentPlan
@@ -44,7 +44,7 @@ type instance struct {
 		restart    *time.Timer
 		stopped    bool
 	}
-	restarts sync.WaitGroup // in progress; none begins once stopped is set
+	restarts sync.WaitGroup // in progress; none starts once stopped is set
 }
 
 // newInstance returns an instance that does nothing yet. number must be different for each
@@ -77,7 +77,7 @@ func (i *instance) start(sink podSink) {
 	var started []*reflector
 	for _, plan := range i.agent.reads {
 		if plan.OfPods {
-			continue // the kubelet begins these
+			continue // the kubelet starts reads of pods' objects
 		}
 		r := newReflector(i, plan, "", "")
 		if plan.OwnPods {

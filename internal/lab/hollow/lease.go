@@ -37,7 +37,8 @@ func (n *node) leaseBody() ([]byte, error) {
 
 // ensureLease reads the node's lease, or creates it. It returns false if it must be tried again.
 func (n *node) ensureLease(ctx context.Context) bool {
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.getLease, &watchclient.Request{Method: "GET", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.getLease,
+		&watchclient.Request{Method: "GET", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf})
 	switch {
 	case err != nil:
 		return false
@@ -54,7 +55,8 @@ func (n *node) ensureLease(ctx context.Context) bool {
 		n.fleet.writes.createLease.recordFailure(err.Error())
 		return false
 	}
-	answer, err = n.kubelet.call(ctx, n.fleet.writes.createLease, &watchclient.Request{Method: "POST", URI: leasesPath, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err = n.kubelet.call(ctx, n.fleet.writes.createLease,
+		&watchclient.Request{Method: "POST", URI: leasesPath, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	return err == nil && answer.OK() && n.takeLease(answer)
 }
 
@@ -91,7 +93,8 @@ func (n *node) renewOnce() bool {
 		n.fleet.writes.renewLease.recordFailure(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.renewLease, &watchclient.Request{Method: "PUT", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.renewLease,
+		&watchclient.Request{Method: "PUT", URI: leasesPath + "/" + n.name, Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	switch {
 	case err != nil:
 		return false

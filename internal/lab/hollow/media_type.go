@@ -17,7 +17,8 @@ const (
 const (
 	acceptJSON     = "application/json"
 	acceptProtobuf = "application/vnd.kubernetes.protobuf,application/json"
-	acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
 // encodeProtobuf returns an object as protobuf in Kubernetes' envelope.

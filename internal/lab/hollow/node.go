@@ -46,10 +46,13 @@ type writeCounters struct {
 func newWriteCounters(s *counters) writeCounters {
 	const kubelet = "kubelet"
 	return writeCounters{
-		register: s.get(kubelet, "create", "v1/nodes"), getNode: s.get(kubelet, "get", "v1/nodes"), nodeStatus: s.get(kubelet, "patch", "v1/nodes/status"),
-		csiNode:  s.get(kubelet, "create", "storage.k8s.io/v1/csinodes"),
-		getLease: s.get(kubelet, "get", leaseResource), createLease: s.get(kubelet, "create", leaseResource), renewLease: s.get(kubelet, "update", leaseResource),
-		getPod: s.get(kubelet, "get", "v1/pods"), podStatus: s.get(kubelet, "patch", "v1/pods/status"), deletePod: s.get(kubelet, "delete", "v1/pods"),
+		register: s.get(kubelet, "create", "v1/nodes"), getNode: s.get(kubelet, "get", "v1/nodes"),
+		nodeStatus: s.get(kubelet, "patch", "v1/nodes/status"),
+		csiNode:    s.get(kubelet, "create", "storage.k8s.io/v1/csinodes"),
+		getLease:   s.get(kubelet, "get", leaseResource), createLease: s.get(kubelet, "create", leaseResource),
+		renewLease: s.get(kubelet, "update", leaseResource),
+		getPod:     s.get(kubelet, "get", "v1/pods"), podStatus: s.get(kubelet, "patch", "v1/pods/status"),
+		deletePod: s.get(kubelet, "delete", "v1/pods"),
 		createPod: s.get("hollow", "create", "v1/pods"),
 	}
 }
@@ -157,7 +160,7 @@ func (n *node) insist(step func(context.Context) bool) bool {
 }
 
 // schedule runs a function in a goroutine of its own after a time, unless the node stops
-// before. name tells timers apart: a later one replaces an earlier one.
+// before. name tells timers apart: a later timer of a name replaces an earlier timer.
 func (n *node) schedule(name string, pause time.Duration, do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -202,24 +205,26 @@ func (n *node) stop() {
 	n.work.Wait()
 }
 
-// errForeignNode ends a run that meets a node which is not its own.
+// errForeignNode ends a run that meets a foreign node.
 var errForeignNode = errors.New("belongs to somebody else")
 
 // register creates the Node, or finds the Node of an earlier run. A Node without the run's
-// label may be a real one: register then ends the run instead of taking the Node over.
+// label may be a real Node: register then ends the run instead of taking the Node over.
 func (n *node) register(ctx context.Context) bool {
 	body, err := encodeProtobuf("v1", "Node", n.object())
 	if err != nil {
 		n.fleet.writes.register.recordFailure(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.register, &watchclient.Request{Method: "POST", URI: "/api/v1/nodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.register,
+		&watchclient.Request{Method: "POST", URI: "/api/v1/nodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
 	if err != nil || !answer.OK() && answer.Status != 409 {
 		return false
 	}
 	exists := !answer.OK()
 	if exists {
-		answer, err = n.kubelet.call(ctx, n.fleet.writes.getNode, &watchclient.Request{Method: "GET", URI: "/api/v1/nodes/" + n.name, Accept: acceptProtobuf})
+		answer, err = n.kubelet.call(ctx, n.fleet.writes.getNode,
+			&watchclient.Request{Method: "GET", URI: "/api/v1/nodes/" + n.name, Accept: acceptProtobuf})
 		if err != nil || !answer.OK() {
 			return false
 		}
@@ -230,7 +235,8 @@ func (n *node) register(ctx context.Context) bool {
 		return false
 	}
 	if name := n.fleet.cfg.Name; exists && n.fleet.cfg.ExistingNode == nil && made.Labels[Label] != name {
-		n.fleet.cancel(fmt.Errorf("node %s %w, as it has no label %s=%s: choose another --name, and remove what this run has made with --delete --name=%s",
+		n.fleet.cancel(fmt.Errorf("node %s %w, as it has no label %s=%s: choose another --name, and remove what this run "+
+			"has made with --delete --name=%s",
 			n.name, errForeignNode, Label, name, name))
 		return false
 	}

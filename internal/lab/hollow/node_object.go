@@ -45,7 +45,8 @@ func (n *node) object() *corev1.Node {
 		Spec: corev1.NodeSpec{PodCIDR: n.podAddress(0) + "/24", PodCIDRs: []string{n.podAddress(0) + "/24"}, ProviderID: "hollow://" + n.name},
 		Status: corev1.NodeStatus{
 			Capacity: resources("128Gi"), Allocatable: resources("124Gi"), Conditions: nodeConditions(time.Now(), false),
-			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.hostAddress()}, {Type: corev1.NodeHostName, Address: n.name}},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.hostAddress()},
+				{Type: corev1.NodeHostName, Address: n.name}},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}},
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: fmt.Sprintf("%032x", n.index), SystemUUID: fmt.Sprintf("%032x", n.index), BootID: fmt.Sprintf("%032x", n.index),
@@ -63,7 +64,8 @@ func nodeImages() []corev1.ContainerImage {
 	images := make([]corev1.ContainerImage, count)
 	for i := range images {
 		name := fmt.Sprintf("registry.example.com/app-%02d", i)
-		images[i] = corev1.ContainerImage{Names: []string{fmt.Sprintf("%s@sha256:%064x", name, i), name + ":1.0.0"}, SizeBytes: int64(40_000_000 + i*911_003)}
+		images[i] = corev1.ContainerImage{Names: []string{fmt.Sprintf("%s@sha256:%064x", name, i), name + ":1.0.0"},
+			SizeBytes: int64(40_000_000 + i*911_003)}
 	}
 	return images
 }
@@ -73,7 +75,8 @@ func nodeImages() []corev1.ContainerImage {
 func nodeConditions(now time.Time, ready bool) []corev1.NodeCondition {
 	heartbeat := metav1.NewTime(now)
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message, LastHeartbeatTime: heartbeat, LastTransitionTime: heartbeat}
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message, LastHeartbeatTime: heartbeat,
+			LastTransitionTime: heartbeat}
 	}
 	conditions := []corev1.NodeCondition{
 		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -83,7 +86,8 @@ func nodeConditions(now time.Time, ready bool) []corev1.NodeCondition {
 	if ready {
 		return append(conditions, condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"))
 	}
-	return append(conditions, condition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "container runtime status check may not have completed yet"))
+	return append(conditions, condition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady",
+		"container runtime status check may not have completed yet"))
 }
 
 // registerCSI creates the CSINode, without drivers. It returns false if it must be tried again.
@@ -99,6 +103,8 @@ func (n *node) registerCSI(ctx context.Context) bool {
 		n.fleet.writes.csiNode.recordFailure(err.Error())
 		return false
 	}
-	answer, err := n.kubelet.call(ctx, n.fleet.writes.csiNode, &watchclient.Request{Method: "POST", URI: "/apis/storage.k8s.io/v1/csinodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body})
+	answer, err := n.kubelet.call(ctx, n.fleet.writes.csiNode, &watchclient.Request{
+		Method: "POST", URI: "/apis/storage.k8s.io/v1/csinodes", Accept: acceptProtobuf, Type: typeProtobuf, Body: body,
+	})
 	return err == nil && (answer.OK() || answer.Status == 409)
 }

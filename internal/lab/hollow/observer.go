@@ -34,7 +34,7 @@ type InformerObserver interface {
 	// Informer is called whenever the state of an informer changes. An informer exists from its
 	// first InformerListing to InformerEnded.
 	Informer(number uint64, state InformerState)
-	// Failed is called for each error of any request. kind begins with the status code, if
+	// Failed is called for each error of any request. kind starts with the status code, if
 	// there is one.
 	Failed(kind string)
 }
@@ -49,7 +49,7 @@ type InformerObserver interface {
 type InformerState int
 
 const (
-	// InformerListing: the informer reads all objects, with a LIST or with a watch that begins
+	// InformerListing: the informer reads all objects, with a LIST or with a watch that starts
 	// with them.
 	InformerListing InformerState = iota
 	// InformerSynced: the informer has all objects and an open watch.

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// pod is a pod of a node, with what its status needs. The lock of the node guards objects and
-// the fields below it. The fields above objects do not change.
+// pod is a pod of a node, with what its status needs. The lock of the node guards objects and the
+// fields below. The fields above objects do not change.
 //
 //	         report creating        report running          report succeeded
 //	starting ───────────────▶ ready? ─────────────▶ running ────────────────▶ completed
@@ -36,7 +36,7 @@ type pod struct {
 	phase   podPhase
 	started metav1.Time // of the containers
 	grace   time.Duration
-	listed  bool // it was in the newest list
+	listed  bool // the newest list has the pod
 }
 
 type podPhase int
@@ -151,12 +151,13 @@ func slim(containers []corev1.Container) []corev1.Container {
 	return slimmed
 }
 
-// annotatedTime returns the duration in an annotation of a pod, or otherwise if it has none.
-func annotatedTime(seen *corev1.Pod, annotation string, otherwise time.Duration) time.Duration {
+// annotatedTime returns the duration in an annotation of a pod, or fallback if it is missing or
+// invalid.
+func annotatedTime(seen *corev1.Pod, annotation string, fallback time.Duration) time.Duration {
 	if d, err := time.ParseDuration(seen.Annotations[annotation]); err == nil && d >= 0 {
 		return d
 	}
-	return otherwise
+	return fallback
 }
 
 // scheduleStepLocked runs the next step of a pod after a pause. It replaces a step that is
@@ -200,7 +201,7 @@ func (n *node) runPod(p *pod) {
 	})
 }
 
-// markRunningLocked counts a running pod, and schedules its completion if it is a job's.
+// markRunningLocked counts a running pod, and schedules the completion of a pod of a job.
 func (n *node) markRunningLocked(p *pod) {
 	p.phase = podRunning
 	n.fleet.podsRunning.Add(1)

@@ -22,7 +22,8 @@ func (n *node) reportPod(p *pod, status *corev1.PodStatus) bool {
 	switch {
 	case err != nil:
 		return false
-	case answer.Status == 404 || answer.OK() && string(watchevent.Field(watchevent.Field(watchevent.Unwrap(answer.Body), 1), 5)) != string(p.uid):
+	case answer.Status == 404 ||
+		answer.OK() && string(watchevent.Field(watchevent.Field(watchevent.Unwrap(answer.Body), 1), 5)) != string(p.uid):
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.mu.pods[p.uid] == p {
@@ -57,7 +58,8 @@ func (n *node) deletePod(p *pod) {
 	ok := false
 	if err == nil {
 		var answer *watchclient.Answer
-		answer, err = n.kubelet.call(n.fleet.ctx, n.fleet.writes.deletePod, &watchclient.Request{Method: "DELETE", URI: podPath(p), Accept: acceptProtobuf, Type: typeJSON, Body: body})
+		answer, err = n.kubelet.call(n.fleet.ctx, n.fleet.writes.deletePod,
+			&watchclient.Request{Method: "DELETE", URI: podPath(p), Accept: acceptProtobuf, Type: typeJSON, Body: body})
 		ok = err == nil && (answer.OK() || answer.Status == 404 || answer.Status == 409)
 	}
 	if !ok {
@@ -115,7 +117,8 @@ func creatingStatus(p *pod, n *node) *corev1.PodStatus {
 	if len(p.initContainers) > 0 {
 		reason = "PodInitializing"
 	}
-	s.InitContainerStatuses = containerStatuses(p.initContainers, func(corev1.Container) corev1.ContainerState { return waiting("PodInitializing") })
+	s.InitContainerStatuses = containerStatuses(p.initContainers,
+		func(corev1.Container) corev1.ContainerState { return waiting("PodInitializing") })
 	s.ContainerStatuses = containerStatuses(p.containers, func(corev1.Container) corev1.ContainerState { return waiting(reason) })
 	return s
 }

@@ -12,7 +12,8 @@ import (
 func newPodWatcher() (*agentprofile.Agent, error) {
 	return agentprofile.New(agentprofile.Agent{
 		Name: "pod-watcher", Per: agentprofile.PerCluster, User: "system:serviceaccount:kube-system:pod-watcher",
-		Reads: []agentprofile.Read{{Resource: "v1/pods", Mode: agentprofile.ModeWatchList, Encoding: agentprofile.EncodingProtobuf, OwnPods: true}},
+		Reads: []agentprofile.Read{{Resource: "v1/pods", Mode: agentprofile.ModeWatchList,
+			Encoding: agentprofile.EncodingProtobuf, OwnPods: true}},
 	})
 }
 

@@ -95,7 +95,8 @@ func preflightNode(ctx context.Context, admin kubernetes.Interface) error {
 	case err != nil:
 		return fmt.Errorf("ask for the rights of nodes: %w", err)
 	case !answer.Status.Allowed:
-		return errors.New("users of nodes may not create nodes: give the server --authorization-mode=Node,RBAC, or bind the group system:nodes to the ClusterRole system:node; or leave out --impersonate")
+		return errors.New("users of nodes may not create nodes: give the server --authorization-mode=Node,RBAC, or bind the " +
+			"group system:nodes to the ClusterRole system:node; or leave out --impersonate")
 	}
 	return nil
 }

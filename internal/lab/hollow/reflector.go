@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// readPlan is one read of an agent, with the counters of all instances.
+// readPlan is a read of an agent, with the counters of all instances.
 type readPlan struct {
 	*agentprofile.Read
 	list, watch *counter
@@ -39,8 +39,8 @@ type podSink interface {
 	endList()
 }
 
-// reflector is one read of one instance. It follows a resource as client-go's reflectors
-// do, or with the habits that its profile gives it.
+// reflector is a read of an instance. It follows a resource as client-go's reflectors do, or with the
+// habits that its profile gives it.
 //
 //	         begin             revision known
 //	waiting ───────▶ listing ─────────────────▶ watching
@@ -48,8 +48,8 @@ type podSink interface {
 //	   └────────────────┴───────────────────────────┘
 //	stop leads from every state to stopped; so does a resource that is not served
 //
-// Each request is an exchange. At most one is current. An exchange that is not current any
-// more changes nothing.
+// Each request is an exchange. At most one exchange is current. An exchange that is no longer current
+// changes nothing.
 type reflector struct {
 	instance *instance
 	plan     *readPlan
@@ -64,14 +64,14 @@ type reflector struct {
 		state    reflectorState
 		current  *exchange // nil while it waits
 		timer    *time.Timer
-		revision []byte // the newest that it has seen; empty before the first
-		resumes  bool   // the next watch continues from revision, without a list
-		expired  bool   // the server has refused to list at revision
-		synced   bool   // it has all objects, and an open watch
-		began    bool   // it has listed before
-		retries  int    // of one request that the server has throttled
-		failures int    // number of pauses so far, each longer than the one before
-		paused   time.Time
+		revision []byte    // the newest revision that was received; empty: none
+		resumes  bool      // the next watch continues from revision, without a LIST
+		expired  bool      // the server has refused to list at revision
+		synced   bool      // the reflector has all objects and an open watch
+		began    bool      // the reflector has read all objects before
+		retries  int       // of one request that the server has throttled
+		failures int       // number of pauses so far, each longer than the pause before
+		paused   time.Time // of the last pause
 		// withoutWatchList is set once the server has refused a watch-list.
 		withoutWatchList bool
 	}
@@ -227,7 +227,7 @@ func (r *reflector) countAnewLocked(c *counter) {
 	}
 }
 
-// watchLocked sends a watch from the revision, or one that begins with all objects.
+// watchLocked sends a watch from the revision, or a watch that starts with all objects.
 func (r *reflector) watchLocked() {
 	r.mu.state = stateWatching
 	query := r.selectors()
@@ -286,12 +286,12 @@ func (r *reflector) accept(isWatch bool) string {
 
 // The pauses of client-go's reflectors.
 const (
-	firstPause   = 800 * time.Millisecond
-	longestPause = 30 * time.Second
-	// resetPauses is the time after the last pause from which pauses begin at firstPause
+	firstPause = 800 * time.Millisecond
+	maxPause   = 30 * time.Second
+	// resetPauses is the time after the last pause from which pauses start at firstPause
 	// again. A success in between does not reset them.
 	resetPauses = 2 * time.Minute
-	// maxRetries bounds the retries of a request that the server throttles. After them it
+	// maxRetries bounds the retries of a request that the server throttles. After them the request
 	// counts as failed.
 	maxRetries = 10
 )
@@ -300,19 +300,19 @@ const (
 func (r *reflector) nextPauseLocked() time.Duration {
 	backoff := r.instance.agent.Backoff
 	pause := time.Duration(backoff.First)
-	longest := time.Duration(backoff.Longest)
+	limit := time.Duration(backoff.Longest)
 	if pause == 0 {
 		pause = firstPause
 	}
-	if longest == 0 {
-		longest = max(longestPause, pause)
+	if limit == 0 {
+		limit = max(maxPause, pause)
 	}
 	now := time.Now()
 	if now.Sub(r.mu.paused) > resetPauses {
 		r.mu.failures = 0
 	}
 	r.mu.paused = now
-	pause = min(pause<<min(r.mu.failures, 16), longest)
+	pause = min(pause<<min(r.mu.failures, 16), limit)
 	r.mu.failures++
 	return r.instance.random.chooseBetween(pause, 2*pause)
 }

@@ -48,7 +48,8 @@ var (
 // podMakers returns the resources whose objects create pods. Their labelled objects are removed
 // before all others.
 func podMakers() []schema.GroupVersionResource {
-	return []schema.GroupVersionResource{{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"}}
+	return []schema.GroupVersionResource{{Group: "apps", Version: "v1", Resource: "deployments"},
+		{Group: "apps", Version: "v1", Resource: "replicasets"}}
 }
 
 // labelledResources returns the other resources whose objects carry the label, in the order of

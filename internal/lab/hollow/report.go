@@ -45,18 +45,18 @@ type Row struct {
 	Relists int64 `json:"relists,omitempty"`
 	Open    int64 `json:"open,omitempty"` // watches at the end
 
-	// Latencies of requests that succeeded, until the end of the answer. Those of watches last
-	// until the answer's header.
+	// Latencies of requests that succeeded, until the end of the answer. The latencies of watches
+	// end with the answer's header.
 	P50Seconds float64     `json:"p50Seconds"`
 	P99Seconds float64     `json:"p99Seconds"`
 	MaxSeconds float64     `json:"maxSeconds"`
 	ErrorKinds []ErrorKind `json:"errorKinds,omitempty"`
 }
 
-// ErrorKind counts one kind of error.
+// ErrorKind counts errors with the same message.
 type ErrorKind struct {
-	What  string `json:"what"`
-	Count int64  `json:"count"`
+	Message string `json:"what"`
+	Count   int64  `json:"count"`
 }
 
 // shownErrors bounds the errors that text shows below the table.
@@ -64,49 +64,65 @@ const shownErrors = 12
 
 // text returns the report as a table for a terminal, or as Markdown.
 func (r *Report) text(format string) string {
-	table := &render.Table{Columns: render.ColumnsOf("agent and request", "requests", "errors", "events", "bytes", "relists", "open", "p50", "p99", "max")}
+	var rows []*Row
 	total := Row{Agent: "all"}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Requests == 0 && row.Open == 0 {
 			continue
 		}
-		addRow(table, row)
+		rows = append(rows, row)
 		total.Requests, total.Errors, total.Events = total.Requests+row.Requests, total.Errors+row.Errors, total.Events+row.Events
 		total.Bytes, total.Relists, total.Open = total.Bytes+row.Bytes, total.Relists+row.Relists, total.Open+row.Open
 	}
-	addRow(table, &total)
+	table := rowFields().Table(append(rows, &total))
 	var b strings.Builder
 	r.writeErrors(&b)
 	fmt.Fprintf(&b, "%d nodes ready, %d pods running, %d pods completed, %d connections", r.Nodes, r.PodsRunning, r.PodsDone, r.Connections)
 	if r.StartSeconds > 0 {
 		fmt.Fprintf(&b, "; all started within %s", display.Seconds(r.StartSeconds))
 	}
-	fmt.Fprintf(&b, ".\n%s on %s; this program took %s of CPU (%.2f processors) and %s of memory.", display.Seconds(r.Seconds), display.Clean(r.Server),
+	fmt.Fprintf(&b, ".\n%s on %s; this program took %s of CPU (%.2f processors) and %s of memory.", display.Seconds(r.Seconds),
+		display.Clean(r.Server),
 		display.Seconds(r.CPUSeconds), r.CPUSeconds/max(r.Seconds, 1e-3), display.Size(r.PeakBytes))
 	return render.Document(format, table, nil, append([]string{b.String()}, r.Notes...))
 }
 
-// addRow adds a row to the table. Zeros and missing latencies appear as "-".
-func addRow(table *render.Table, r *Row) {
-	count := func(n int64) string {
-		if n == 0 {
-			return "-"
-		}
-		return display.Count(n)
+// rowFields returns the columns of the table. Zeros and missing latencies appear as "-".
+func rowFields() render.Fields[*Row] {
+	var fields render.Fields[*Row]
+	count := func(title string, value func(*Row) int64) {
+		fields.Add(title, func(r *Row) string {
+			if value(r) == 0 {
+				return "-"
+			}
+			return display.Count(value(r))
+		})
 	}
-	latency := func(seconds float64) string {
-		if seconds == 0 {
-			return "-"
-		}
-		return display.Seconds(seconds)
+	latency := func(title string, seconds func(*Row) float64) {
+		fields.Add(title, func(r *Row) string {
+			if seconds(r) == 0 {
+				return "-"
+			}
+			return display.Seconds(seconds(r))
+		})
 	}
-	title := display.Clean(strings.TrimSpace(r.Agent + " " + r.Verb + " " + r.Request))
-	table.Add(title, display.Count(r.Requests), count(r.Errors), count(r.Events), display.Size(r.Bytes), count(r.Relists), count(r.Open),
-		latency(r.P50Seconds), latency(r.P99Seconds), latency(r.MaxSeconds))
+	fields.Add("agent and request", func(r *Row) string {
+		return display.Clean(strings.TrimSpace(r.Agent + " " + r.Verb + " " + r.Request))
+	})
+	fields.Add("requests", func(r *Row) string { return display.Count(r.Requests) })
+	count("errors", func(r *Row) int64 { return r.Errors })
+	count("events", func(r *Row) int64 { return r.Events })
+	fields.Add("bytes", func(r *Row) string { return display.Size(r.Bytes) })
+	count("relists", func(r *Row) int64 { return r.Relists })
+	count("open", func(r *Row) int64 { return r.Open })
+	latency("p50", func(r *Row) float64 { return r.P50Seconds })
+	latency("p99", func(r *Row) float64 { return r.P99Seconds })
+	latency("max", func(r *Row) float64 { return r.MaxSeconds })
+	return fields
 }
 
-// writeErrors writes a line for each kind of error, shownErrors at most.
+// writeErrors writes a line for each kind of error, and at most shownErrors lines.
 func (r *Report) writeErrors(b *strings.Builder) {
 	shown := 0
 	for i := range r.Rows {
@@ -116,7 +132,7 @@ func (r *Report) writeErrors(b *strings.Builder) {
 				b.WriteString("… -o json has all errors\n")
 				return
 			}
-			fmt.Fprintf(b, "%8s  %s %s %s: %s\n", display.Count(kind.Count), row.Agent, row.Verb, display.Clean(row.Request), kind.What)
+			fmt.Fprintf(b, "%8s  %s %s %s: %s\n", display.Count(kind.Count), row.Agent, row.Verb, display.Clean(row.Request), kind.Message)
 		}
 	}
 }

@@ -18,10 +18,12 @@ func MakeShared(ctx context.Context, admin kubernetes.Interface, cfg *Config) er
 	core := admin.CoreV1()
 	_, err := core.ServiceAccounts(cfg.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
-		_, err = core.Secrets(cfg.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"key": "value"}}, metav1.CreateOptions{})
+		_, err = core.Secrets(cfg.Namespace).Create(ctx,
+			&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"key": "value"}}, metav1.CreateOptions{})
 	}
 	if err == nil || apierrors.IsAlreadyExists(err) {
-		_, err = core.ConfigMaps(cfg.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
+		_, err = core.ConfigMaps(cfg.Namespace).Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make what pods use in namespace %s: %w: choose a --namespace that exists", cfg.Namespace, err)
@@ -46,7 +48,8 @@ func (n *node) makePods(ctx context.Context) {
 				return true
 			}
 			c.recordFailure(err.Error())
-			return !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
+			return !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) &&
+				!apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
 		})
 	}
 }

@@ -137,7 +137,8 @@ func comparedServers(servers []string) []string {
 	if !slices.Contains(servers, testbed.ReadPathMillrace) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return s == testbed.ReadPathMillrace || s == testbed.ReadPathEncoded })
+	return slices.DeleteFunc(slices.Clone(servers),
+		func(s string) bool { return s == testbed.ReadPathMillrace || s == testbed.ReadPathEncoded })
 }
 
 // cells returns the cells of a table's row: the name, the published figure, the figure of each

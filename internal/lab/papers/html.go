@@ -156,7 +156,7 @@ func (r *Row) htmlFigure(servers []string) htmlFigure {
 	return f
 }
 
-// htmlChart returns the lines of a chart in its box. Both axes begin at 0.
+// htmlChart returns the lines of a chart in its box. Both axes start at 0.
 func (c *Chart) htmlChart() htmlChart {
 	var longest, highest float64
 	for _, line := range c.Lines {

@@ -42,15 +42,18 @@ func formats() []string { return []string{"table", "markdown", "json"} }
 // addFlags adds the flags of a paper's command. They set the fields of o.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.scale, "scale", o.paper.Scale, "multiply the paper's counts by this; 1 is the original")
-	f.DurationVar(&o.duration, "duration", 0, "length of each load, and of each pause before memory is read (default: as the paper's plan says)")
-	f.StringSliceVar(&o.readPaths, "read-paths", nil, "read paths to run, in this order (default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
+	f.DurationVar(&o.duration, "duration", 0, "length of each load, and of each pause before memory is read (default: as "+
+		"the paper's plan says)")
+	f.StringSliceVar(&o.readPaths, "read-paths", nil, "read paths to run, in this order "+
+		"(default "+testbed.ReadPathMillrace+", "+testbed.ReadPathKubernetes+", and kube-apiserver if given)")
 	f.StringVar(&o.kubeAPIServer, "kube-apiserver", "", "kube-apiserver to run beside them")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure the server of this kubeconfig, and start none")
 	kubeconfig.AddContext(f, &o.server.Context)
-	f.StringVar(&o.millrace, "millrace", "", "program that runs servers (default: the one beside this program, else on the PATH)")
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "one more argument for every server of that program; may be repeated")
+	f.StringVar(&o.millrace, "millrace", "", "program that runs servers (default: millrace beside this program, otherwise on the PATH)")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "further argument for every server but kube-apiserver; may be repeated")
 	if slices.Contains(o.stepNames(), stepProvision) {
-		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+" starts the scheduler and the controller manager of millrace, for a server that has none")
+		f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: step "+stepProvision+
+			" starts the scheduler and the controller manager of millrace, for a server that has neither")
 	}
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 5*time.Minute, "longest time until a server is ready")
 	f.StringSliceVar(&o.only, "only", nil, "run only these steps, of "+strings.Join(o.stepNames(), ", "))

@@ -212,9 +212,9 @@ func (d printout) remarks() (lines []string) {
 						lines = append(lines, fmt.Sprintf("%s, %s: "+text, serverName(s.name), title, display.Plural(n, "time")))
 					}
 				}
-				add("refused", "the first request was refused %s (429) and sent again. Its time begins with the last attempt.")
+				add("refused", "the first request was refused %s (429) and sent again. Its time starts with the last attempt.")
 				add("resumed", "the server ended a watch %s, which then continued after its last event.")
-				add("restarts", "informers had to begin again %s.")
+				add("restarts", "informers had to start again %s.")
 				if err := member[string](o, "error"); err != "" {
 					first, _, _ := strings.Cut(err, "\n") // the other lines are the end of a process's log
 					failures = append(failures, fmt.Sprintf("Failed: %s, %s: %s", serverName(s.name), title, display.Clean(first)))

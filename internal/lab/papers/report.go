@@ -159,7 +159,8 @@ func (r *Report) scaleNote() string {
 	if r.Scale == 1 {
 		return "Counts are the original's (--scale=1)."
 	}
-	return fmt.Sprintf("Counts are the original's times %g (--scale). Compare sizes, times and memory between the servers here, and not with the published figures.", r.Scale)
+	return fmt.Sprintf("Counts are the original's times %g (--scale). Compare sizes, times and memory between the servers "+
+		"here, and not with the published figures.", r.Scale)
 }
 
 // runNote returns sentences about the servers, the machine and the seed.
@@ -178,7 +179,8 @@ func (r *Report) runNote() string {
 		note += fmt.Sprintf(" The load average was %s before and %s after the run.", r.LoadAverages[0], r.LoadAverages[1])
 	}
 	if r.Kubeconfig {
-		return note + " CPU and memory are from the server's metrics: they count all that it has done since its start. The most memory is the highest reading, of one a second at most."
+		return note + " CPU and memory are from the server's metrics: they count all that it has done since its start. The " +
+			"peak memory is the highest reading, with at most one reading per second."
 	}
 	return note + " CPU and memory are the API servers' alone: etcd is a process of its own."
 }

@@ -78,7 +78,7 @@ func (o *options) runStep(ctx context.Context, s step, progress io.Writer) StepR
 	return result
 }
 
-// provisionName is the name of the run in stepProvision. It begins the names of its objects.
+// provisionName is the name of the run in stepProvision. The names of its objects start with it.
 const provisionName = "paper-b"
 
 // removeData removes what a run has left at the server of --kubeconfig.

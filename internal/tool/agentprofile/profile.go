@@ -53,7 +53,7 @@ type Backoff struct {
 
 // Values of Read.Mode.
 const (
-	ModeWatchList = "watch-list" // one watch that begins with all objects
+	ModeWatchList = "watch-list" // one watch that starts with all objects
 	ModeWatch     = "watch"      // a LIST, and a watch from there
 	ModePoll      = "poll"       // a LIST each Every
 	ModeGet       = "get"        // a GET of one object each Every
@@ -236,7 +236,7 @@ func (r *Read) check() error {
 	case r.ResourceVersion != "0" && r.ResourceVersion != RevisionUnset:
 		return fmt.Errorf(`resourceVersion is %q: choose "0" or unset`, r.ResourceVersion)
 	case r.Limit < 0:
-		return fmt.Errorf("limit is %d: leave it out or choose a positive one", r.Limit)
+		return fmt.Errorf("limit is %d: leave it out or choose a positive number", r.Limit)
 	case polls != !r.Every.isZero():
 		return errors.New("every is for the modes poll and get, which need it")
 	case (r.Mode == ModeGet) != (r.Name != ""):

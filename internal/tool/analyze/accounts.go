@@ -46,7 +46,7 @@ func (f *flags) readAccounts(stdin io.Reader) (*Report, error) {
 	return r, nil
 }
 
-// fillAccounts sets costs and findings from the accounts of a server.
+// fillAccounts sets costs, findings and notes from the accounts of a server.
 func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 	for i := range l.Shapes {
 		s := &l.Shapes[i]
@@ -70,7 +70,8 @@ func (r *Report) fillAccounts(l *serverreport.ListsReport) {
 		r.Notes = append(r.Notes, fmt.Sprintf("Storm: %d of %d %s list %s. %s",
 			s.Clients, s.Fleet, display.Clean(s.UserAgent), display.Clean(s.Resource), display.Clean(s.Advice)))
 	}
-	r.Notes = append(r.Notes, "These are a Millrace server's own accounts of ten minutes: CPU is its own, and what the advice would save is not known. "+
+	r.Notes = append(r.Notes, "The figures are a Millrace server's own accounts of ten minutes: CPU was measured, and what "+
+		"the advice would save is not known. "+
 		"A request names the client that sends it most.")
 }
 

@@ -8,9 +8,9 @@ import (
 // boundedTable keeps rows by key. When there are limit rows, it drops the lighter half of them.
 // Keys come from clients, so there may be any number of them.
 //
-// The table is lossy counting (Manku and Motwani, VLDB 2002) with weights: a key that is dropped
-// and comes again begins at zero. So a row can lack the weight that was dropped with it before.
-// Rows that are always heavier than the dropped rows are exact.
+// The table is lossy counting (Manku and Motwani, VLDB 2002) with weights. A key that was dropped
+// starts at zero when it comes again, so its row lacks the earlier weight. Rows that are always
+// heavier than the dropped rows are exact.
 type boundedTable[K comparable, V any] struct {
 	limit  int
 	rows   map[K]*V

@@ -25,19 +25,21 @@ type collector struct {
 	clients   *boundedTable[serverreport.Client, client]
 	resources *boundedTable[string, resourceCounts]
 	starts    *startCounter
-	// lastNumber is the cell.number of the newest cell.
+	// lastNumber is the cell.number of the cell that was added last.
 	lastNumber uint32
 	// dropped is the sum of the cells that were dropped.
 	dropped  cell
 	timeline timeline
 	// first and last are the times of the first and the last event, in microseconds since 1970.
 	first, last int64
-	// events is the number of events that were counted, and others of events of other stages.
-	events, others uint64
+	// events is the number of events that were counted. ignored is the number of events of stages
+	// that are not counted.
+	events, ignored uint64
 
 	serverMinors serverMinors
 
-	// forecast sums the forecasts of reads. Until finish, it counts those in questions as unproven.
+	// forecast sums the forecasts of reads. Until finish, it counts all reads in questions as
+	// unproven.
 	forecast  Forecast
 	questions questions
 
@@ -53,7 +55,7 @@ type cellKey struct {
 
 // cell counts the requests of one client and shape.
 type cell struct {
-	number                  uint32 // from 1 on, another one for each cell
+	number                  uint32 // of the cell, from 1 on
 	requests, errors        uint64
 	gone, throttled, failed uint64
 	// started and ended are watches.
@@ -67,7 +69,7 @@ type cell struct {
 	atStart   uint64
 	instances distinct.Counter
 	// namespace is the namespace of the first request, "" for all namespaces.
-	// severalNamespaces says that others have another one.
+	// severalNamespaces says that some requests have another namespace.
 	namespace         string
 	severalNamespaces bool
 }
@@ -86,19 +88,22 @@ type resourceCounts struct {
 	writes uint64
 }
 
-// hash64 returns a hash of a name, or of several. A name has the same hash in each run.
-func hash64(name []byte) uint64 { return xxhash.Sum64(name) }
+// hash64 returns a hash of names. Names have the same hash in each run.
+func hash64(names []byte) uint64 { return xxhash.Sum64(names) }
 
 func newCollector() *collector {
 	c := &collector{starts: newStartCounter(), questions: newQuestions(), serverMinors: serverMinors{}}
 	c.cells = newBoundedTable(maxCells, (*cell).weight, func(_ cellKey, dropped *cell) { c.dropped.merge(dropped) })
-	c.clients = newBoundedTable(maxClients, func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
-	c.resources = newBoundedTable(maxResources, func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
+	c.clients = newBoundedTable(maxClients,
+		func(v *client) float64 { return float64(v.requests) }, func(serverreport.Client, *client) {})
+	c.resources = newBoundedTable(maxResources,
+		func(v *resourceCounts) float64 { return float64(v.names.Count()) }, func(string, *resourceCounts) {})
 	return c
 }
 
-// weight returns the rank of a cell among those to keep. Sizes are unknown yet, so it is derived
-// from durations, too: rare requests for many objects must outlive frequent requests for one.
+// weight returns the weight of a cell in its boundedTable. Sizes are unknown yet, so the weight is
+// derived from durations, too: rare requests for many objects must outlive frequent requests for
+// one.
 func (c *cell) weight() float64 { return float64(c.requests) + float64(c.started) + 1000*c.seconds() }
 
 // seconds returns the sum of the durations of requests.
@@ -121,7 +126,7 @@ func (c *collector) observe(e *auditlog.Event) {
 	stage := string(e.Stage)
 	started := stage == auditlog.StageStarted
 	if !started && stage != auditlog.StageComplete && stage != auditlog.StagePanic || started && string(e.Verb) != "watch" {
-		c.others++
+		c.ignored++
 		return
 	}
 	r := auditlog.ParseURI(e.URI)
@@ -155,7 +160,7 @@ func (c *collector) observe(e *auditlog.Event) {
 	c.addNames(e, &r, &key.Shape)
 }
 
-// add counts an event in the cell. started says that the event is the beginning of a watch.
+// add counts an event in the cell. started says that the event is the start of a watch.
 func (c *cell) add(e *auditlog.Event, started bool) {
 	lasted := int64(0)
 	if e.Received > 0 {
@@ -215,7 +220,7 @@ func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 
 // finish sets what is known after the last event only.
 func (c *collector) finish() {
 	c.finishStarts()
-	shared := c.questions.sharedShare() * float64(c.forecast.Unproven)
+	shared := c.questions.sharedFraction() * float64(c.forecast.Unproven)
 	c.forecast.Shared = uint64(shared + 0.5)
 	c.forecast.Unproven -= c.forecast.Shared
 }
@@ -241,8 +246,8 @@ func (c *collector) addNames(e *auditlog.Event, r *auditlog.Request, s *serverre
 	}
 }
 
-// changingSubresources are the subresources whose requests change the object itself. Others use
-// the object, as exec does, or make something else, as token does.
+// changingSubresources are the subresources whose requests change the object itself. Requests of
+// other subresources use the object (exec), or create something else (token).
 var changingSubresources = []string{"status", "scale", "binding", "eviction", "ephemeralcontainers", "resize", "approval", "finalize"}
 
 // changes reports whether a request changes one object, if the request succeeds. A create has no

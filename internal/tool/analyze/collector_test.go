@@ -150,7 +150,7 @@ func TestForecast(t *testing.T) {
 	if want := (Forecast{Reads: 11, Answered: 3, Shared: 3, Unproven: 4, PassedOn: 1}); *r.Replica != want {
 		t.Errorf("got %+v, want %+v", *r.Replica, want)
 	}
-	if text := r.text("table", 5, 0); !strings.Contains(text, "about 27% of the reads would be answered there and 27% shared; behind one that follows etcd, 91%") {
+	if text := r.text("table", 5, 0); !strings.Contains(text, "about 27% of the reads would be answered there and 27% shared; behind a replica that follows etcd, 91%") {
 		t.Errorf("got %s", text)
 	}
 }

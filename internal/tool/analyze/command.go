@@ -20,15 +20,15 @@ import (
 const longHelp = `Show from audit logs which client costs an API server what, and what would cost less.
 
 It reads events of audit.k8s.io: files, compressed with gzip, zstd or not, directories
-of rotated logs, or the standard input (-). They may be of kube-apiserver or of
-Millrace, as these wrote them, or wrapped by the log service of a cloud, a container's
-log or a program that ships logs: that is found by looking. The level Metadata is
-enough; at RequestResponse sizes are those of the answers. The exit code is 3 if
-events could not be read.
+of rotated logs, or the standard input (-). The events may be of kube-apiserver or of
+Millrace, plain or wrapped by the log service of a cloud, a container's log or a program
+that ships logs: the wrapper is recognized. The level Metadata is enough; at
+RequestResponse sizes come from the answers. The exit code is 3 if events could not be
+read.
 
 A log has no counts and sizes of objects: millrace-tools analyze profile measures a
 cluster, and --profile takes the result. CPU comes from a price list that millrace-lab
-bench has measured. Machines differ: millrace-tools analyze prices makes a list of yours.`
+bench has measured. Machines differ: millrace-tools analyze prices makes a list for yours.`
 
 // NewCommand returns the command "analyze". version is Millrace's.
 func NewCommand(version string) *cobra.Command {
@@ -60,7 +60,7 @@ func logArguments(f *flags) cobra.PositionalArgs {
 		case len(args) == 0 && !other:
 			return errors.New("name a log, a directory of logs, or - for the standard input")
 		case len(args) > 0 && other:
-			return errors.New("--from and --accounts read no log: leave out the logs, or them")
+			return errors.New("--from and --accounts read no log: leave out the logs, or the flag")
 		}
 		return nil
 	}
@@ -98,17 +98,17 @@ NAME is a part of a user agent or of a user.`,
 // keepAgent removes from the report all clients whose names do not contain a text.
 func (r *Report) keepAgent(name string) error {
 	others := func(user, agent string) bool { return !strings.Contains(user, name) && !strings.Contains(agent, name) }
-	seen := slices.ContainsFunc(r.Clients, func(c ClientCost) bool { return !others(c.User, c.UserAgent) })
+	found := slices.ContainsFunc(r.Clients, func(c ClientCost) bool { return !others(c.User, c.UserAgent) })
 	r.Starts = slices.DeleteFunc(r.Starts, func(s Start) bool { return others(s.User, s.UserAgent) })
 	r.Clients = slices.DeleteFunc(r.Clients, func(c ClientCost) bool { return others(c.User, c.UserAgent) })
 	r.Shapes = slices.DeleteFunc(r.Shapes, func(s ShapeCost) bool { return others(s.User, s.UserAgent) })
 	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return others(f.User, f.UserAgent) })
 	switch {
-	case !seen:
+	case !found:
 		return fmt.Errorf("no client has %q in its name: millrace-tools analyze lists the clients", display.Clean(name))
 	case len(r.Starts) == 0:
-		return fmt.Errorf("the log has no start of %q: no request reads a collection from its beginning. "+
-			"Give a log of the time in which it was started", display.Clean(name))
+		return fmt.Errorf("the log has no start of %q: no request reads a whole collection. "+
+			"Give a log of the time in which the agent was started", display.Clean(name))
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (f *flags) execute(cmd *cobra.Command, paths []string, version string, text
 	if err != nil {
 		return err
 	}
-	// text comes first, also for JSON, because the text of an agent removes the others.
+	// text comes first, also for JSON, because the text of an agent removes all other clients.
 	width := 0
 	if f.output == render.Terminal {
 		width = display.Width(cmd.OutOrStdout())
@@ -157,7 +157,9 @@ func (f *flags) makeReport(ctx context.Context, cmd *cobra.Command, paths []stri
 		r := &Report{}
 		return r, render.ReadReport(f.from, r)
 	}
-	a := &analysis{options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(), progress: display.NewProgress(cmd.ErrOrStderr())}
+	a := &analysis{
+		options: &f.Options, stdin: cmd.InOrStdin(), started: time.Now(), progress: display.NewProgress(cmd.ErrOrStderr()),
+	}
 	var r *Report
 	var err error
 	if f.accounts != "" {
@@ -184,6 +186,7 @@ func (r *Run) line() string {
 	if r.Elapsed > 0 {
 		read += fmt.Sprintf(" in %s (%s/s)", display.Seconds(r.Elapsed), display.Size(float64(r.Read.Bytes)/r.Elapsed))
 	}
-	return fmt.Sprintf("Millrace %s, %d cores, %s: %s, %s. Prices of %s. -o json has all parameters.",
-		r.Millrace, r.Machine.Cores, r.Machine.Go, display.Plural(int(r.Read.Events), "event")+" of "+display.Plural(r.Read.Inputs, "input"), read, r.PricesOf.CPU)
+	return fmt.Sprintf("Millrace %s, %d cores, %s: %s of %s, %s. Prices of %s. -o json has all parameters.",
+		r.Millrace, r.Machine.Cores, r.Machine.Go, display.Plural(int(r.Read.Events), "event"), display.Plural(r.Read.Inputs, "input"),
+		read, r.PricesOf.CPU)
 }

@@ -308,7 +308,7 @@ func TestAgentStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"mean of 30 starts", "× 30 instances", "GET /api/v1/pods?limit=500&resourceVersion=0 1.0 cache", "At most 3 a minute, a tenth of the fleet", "random wait of up to 10m00s"} {
+	for _, want := range []string{"mean of 30 starts", "× 30 instances", "GET /api/v1/pods?limit=500&resourceVersion=0 1.0 cache", "At most 3 per minute, a tenth of the fleet", "random wait of up to 10m00s"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

@@ -18,7 +18,7 @@ type SentShape struct {
 	InitialEvents bool `json:"initialEvents,omitempty"`
 }
 
-// isInitial reports whether the requests read a collection from its beginning, as a program does
+// isInitial reports whether the requests read a collection from its start, as a program does
 // when it starts.
 func (s *SentShape) isInitial() bool {
 	fresh := s.Revision == serverreport.RevisionUnset || s.Revision == serverreport.RevisionAny
@@ -30,7 +30,8 @@ func (s *SentShape) Example() string {
 	if s.Version == "" {
 		return strings.ToUpper(s.Verb) + " " + s.Resource
 	}
-	method := map[string]string{"list": "GET", "get": "GET", "watch": "GET", "create": "POST", "update": "PUT", "deletecollection": "DELETE"}[s.Verb]
+	method := map[string]string{"list": "GET", "get": "GET", "watch": "GET", "create": "POST", "update": "PUT",
+		"deletecollection": "DELETE"}[s.Verb]
 	if method == "" {
 		method = strings.ToUpper(s.Verb)
 	}

@@ -17,20 +17,20 @@ type Finding struct {
 	serverreport.Client
 	Resource string `json:"resource"`
 	Fleet    int    `json:"fleet"`
-	// Also are further collections with the same habit, which the same repair ends.
-	Also []string `json:"also,omitempty"`
-	// Repair says in a few words what the client should do. Sentence says what it does. Why says
-	// what that costs.
+	// FurtherCollections have the same habit, and the same repair ends it.
+	FurtherCollections []string `json:"also,omitempty"`
+	// Repair says in a few words what the client should do. Sentence says what the client does.
+	// Why says what the habit costs.
 	Repair   string `json:"repair"`
 	Sentence string `json:"sentence"`
 	Why      string `json:"why"`
-	// Request is an example of the requests. Instead is the request that should replace it, ""
-	// if none does. Setting is what to change in the client.
+	// Request is an example of the requests. Instead is the request that should replace it, "" if
+	// no request should. Setting is what to change in the client.
 	Request string `json:"request"`
 	Instead string `json:"instead,omitempty"`
 	Setting string `json:"setting"`
-	// Cost is the cost of these requests. SavedCPU, in seconds, and SavedBytes are the parts that
-	// the repair saves.
+	// Cost is the cost of all requests of the finding. SavedCPU, in seconds, and SavedBytes are
+	// what the repair saves of Cost.
 	Cost       Cost    `json:"cost"`
 	SavedCPU   float64 `json:"savedCPU"`
 	SavedBytes float64 `json:"savedBytes"`
@@ -39,28 +39,28 @@ type Finding struct {
 	FlowSchema string `json:"flowSchema,omitempty"`
 
 	source     string // of the objects: "cache", "etcd" or both
-	collection string // its name in sentences
+	collection string // name of the collection in sentences
 	shapeCount int    // of the rows that the finding sums
 	watches    watchSums
 }
 
 // watchSums has sums over the rows of a finding on watches.
 type watchSums struct {
-	began, ended, gone uint64
+	started, ended, gone uint64
 	// seconds is the sum of the durations of watches that ended.
 	seconds float64
-	// beginCPU is the CPU of the beginnings of the watches, in seconds.
-	beginCPU float64
-	// relists counts LISTs of the same collection, without the first of each instance.
+	// startCPU is the CPU of the starts of the watches, in seconds.
+	startCPU float64
+	// relists counts LISTs of the same collection, without the first LIST of each instance.
 	relists float64
 }
 
 func (w *watchSums) add(x *watchSums) {
-	w.began += x.began
+	w.started += x.started
 	w.ended += x.ended
 	w.gone += x.gone
 	w.seconds += x.seconds
-	w.beginCPU += x.beginCPU
+	w.startCPU += x.startCPU
 	w.relists += x.relists
 }
 
@@ -79,32 +79,32 @@ const (
 
 // Thresholds of findings. docs/guides/analyze.md explains them.
 const (
-	// A finding must save worthCPU processors, or else leastCPU processors and worthShare of all
-	// CPU.
-	worthShare = 0.005
-	worthCPU   = 0.001
-	leastCPU   = 0.0001
-	// An instance polls if it sends this number of LISTs, and this number an hour.
+	// A finding must save worthwhileCPU processors, or minCPU processors that are
+	// worthwhileFraction of all CPU.
+	worthwhileCPU      = 0.001
+	worthwhileFraction = 0.005
+	minCPU             = 0.0001
+	// An instance polls if it sends this number of LISTs, and this number per hour.
 	polledLists       = 5
 	polledListsHourly = 2
-	// A user of kubectl sends fewer requests an hour by hand. Scripts send more.
+	// A user of kubectl sends fewer requests per hour by hand. Scripts send more.
 	kubectlHourly = 60
 	// GETs of a single object are common: an instance polls from this number and rate on.
 	polledGets          = 300
 	polledGetsPerSecond = 0.2
-	// An instance that watches lists again after a restart, and now and then after an error. More
-	// LISTs are a loop.
+	// An instance that watches also sends a LIST after a restart, and now and then after an error.
+	// More LISTs are a loop.
 	relists       = 4
 	relistsHourly = 4
 	// Requests without a resource version count from this number and rate on.
 	unsetRequests = 20
 	unsetHourly   = 36
-	// A watch is short if it lasts at most shortWatch seconds. Advised are lastingWatch seconds
-	// or more.
-	shortWatch   = 60
-	shortWatches = 5 // of an instance
-	lastingWatch = 300
-	// unmarkedWatches is the least number of an instance's watches without bookmarks.
+	// A watch is short if it lasts at most shortWatchSeconds. The advice is to let it last
+	// longWatchSeconds or more.
+	shortWatchSeconds = 60
+	shortWatches      = 5 // of an instance
+	longWatchSeconds  = 300
+	// unmarkedWatches is the number of an instance's watches without bookmarks that make a finding.
 	unmarkedWatches = 5
 )
 
@@ -112,7 +112,7 @@ const (
 // a client repairs are joined. Millrace's replicas have no findings.
 func (l *ledger) findings() []Finding {
 	byRepair := map[string]*Finding{}
-	var all []*Finding
+	var joined []*Finding
 	for _, r := range l.rows {
 		if isReplica(r.UserAgent) {
 			continue
@@ -127,30 +127,30 @@ func (l *ledger) findings() []Finding {
 			f.SavedCPU, f.SavedBytes = max(0, f.SavedCPU), max(0, f.SavedBytes)
 			f.Repair, f.shapeCount = f.repair(), 1
 			key := strings.Join([]string{f.Kind, f.User, f.UserAgent, f.Setting}, "\x00")
-			if first := byRepair[key]; first != nil { // the most expensive one, as rows are sorted
-				first.add(f)
+			if costliest := byRepair[key]; costliest != nil { // as rows are sorted
+				costliest.add(f)
 				continue
 			}
 			f.FlowSchema = flowSchema(f)
 			byRepair[key] = f
-			all = append(all, f)
+			joined = append(joined, f)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *Finding) int {
+	slices.SortStableFunc(joined, func(a, b *Finding) int {
 		return cmp.Or(cmp.Compare(b.SavedCPU, a.SavedCPU), cmp.Compare(b.Cost.CPU, a.Cost.CPU), cmp.Compare(b.Cost.Requests, a.Cost.Requests))
 	})
-	list := make([]Finding, len(all))
-	for i, f := range all {
+	findings := make([]Finding, len(joined))
+	for i, f := range joined {
 		f.Why = f.why()
-		list[i] = *f
+		findings[i] = *f
 	}
-	return list
+	return findings
 }
 
 // add adds the finding of a cheaper shape that the same repair ends.
 func (f *Finding) add(g *Finding) {
-	if g.collection != f.collection && !slices.Contains(f.Also, g.collection) {
-		f.Also = append(f.Also, g.collection)
+	if g.collection != f.collection && !slices.Contains(f.FurtherCollections, g.collection) {
+		f.FurtherCollections = append(f.FurtherCollections, g.collection)
 	}
 	f.Cost.add(&g.Cost)
 	f.watches.add(&g.watches)
@@ -165,10 +165,10 @@ func (f *Finding) add(g *Finding) {
 
 // isWorthwhile reports whether a saving of CPU seconds is large enough for a finding.
 func (l *ledger) isWorthwhile(savedCPU float64) bool {
-	return savedCPU >= worthCPU*l.period || savedCPU >= worthShare*l.total.CPU && savedCPU >= leastCPU*l.period
+	return savedCPU >= worthwhileCPU*l.period || savedCPU >= worthwhileFraction*l.total.CPU && savedCPU >= minCPU*l.period
 }
 
-// hourlyPerInstance returns the mean number of requests that an instance sends in an hour.
+// hourlyPerInstance returns the mean number of requests that an instance sends per hour.
 func (r *row) hourlyPerInstance() float64 { return r.perInstance() / r.period * 3600 }
 
 // subject returns the subject of a sentence: the client of a row, and the number of its instances.
@@ -190,7 +190,7 @@ func (f *Finding) repair() string {
 	case kindPolling:
 		return fmt.Sprintf("watch %s instead of asking again and again", f.collection)
 	case kindRelistLoop:
-		return fmt.Sprintf("resume the watches of %s instead of reading from the beginning", f.collection)
+		return fmt.Sprintf("resume the watches of %s instead of reading all objects again", f.collection)
 	case kindLimitIgnored:
 		return fmt.Sprintf("list %s without resourceVersion=0, or without a limit", f.collection)
 	case kindRevisionUnset:
@@ -207,20 +207,21 @@ func (f *Finding) repair() string {
 	return fmt.Sprintf("read %s as protobuf, not as JSON", f.collection)
 }
 
-// why returns a sentence on what the requests of a finding cost.
+// why returns sentences on what the requests of a finding cost.
 func (f *Finding) why() string {
 	requests, w := max(1, float64(f.Cost.Requests)), &f.watches
 	var sums string
 	if f.shapeCount > 1 {
-		sums = fmt.Sprintf(" These are the sums of %d shapes of requests; the most expensive one is shown.", f.shapeCount)
+		sums = fmt.Sprintf(" These are the sums of %d shapes of requests; the most expensive shape is shown.", f.shapeCount)
 	}
 	switch f.Kind {
 	case kindNoBookmarks:
-		return fmt.Sprintf("%s watches began, %s ended with 410; %s LISTs came after the first one of each instance.%s",
-			display.Count(w.began), display.Count(w.gone), display.Count(w.relists), sums)
+		return fmt.Sprintf("%s watches started, %s ended with 410; %s LISTs came after the first LIST of each instance.%s",
+			display.Count(w.started), display.Count(w.gone), display.Count(w.relists), sums)
 	case kindShortWatches:
-		return fmt.Sprintf("%s watches ended, after %s on average; beginning them took %s of CPU, of %s with the events.%s",
-			display.Count(w.ended), display.Seconds(w.seconds/max(1, float64(w.ended))), display.Seconds(w.beginCPU), display.Seconds(f.Cost.CPU), sums)
+		return fmt.Sprintf("%s watches ended, after %s on average; their starts took %s of CPU, of %s with the events.%s",
+			display.Count(w.ended), display.Seconds(w.seconds/max(1, float64(w.ended))),
+			display.Seconds(w.startCPU), display.Seconds(f.Cost.CPU), sums)
 	}
 	each := func(sum uint64) float64 { return float64(sum) / requests }
 	return fmt.Sprintf("%s requests, each looking at %s objects (%s) in %s to return %s (%s); together %s of CPU.%s",

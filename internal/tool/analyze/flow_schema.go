@@ -87,7 +87,7 @@ func isComponent(user string) bool {
 
 // isReplica reports whether a program is a replica of Millrace. A replica's watches of a few
 // seconds prove that its cache is fresh: longer watches would not.
-func isReplica(name string) bool { return strings.HasPrefix(name, useragent.Replica) }
+func isReplica(name string) bool { return strings.HasPrefix(name, useragent.ReplicaProgram) }
 
 // notInNames matches text that names of objects must not have.
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

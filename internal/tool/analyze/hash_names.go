@@ -49,7 +49,8 @@ func (h nameHasher) hashEncodings(c *collector, overrides map[string]string) map
 	encodings := map[string]string{}
 	for key := range c.cells.rows {
 		program := key.client.UserAgent
-		if encoding, known := useragent.Encoding(program, key.Verb, "pods", overrides); known && (useragent.IdentifiesWorkload(program) || overrides[program] != "") {
+		encoding, known := useragent.Encoding(program, key.Verb, "pods", overrides)
+		if known && (useragent.IdentifiesWorkload(program) || overrides[program] != "") {
 			encodings[h.hashClient(key.client).UserAgent] = encoding
 		}
 	}
@@ -92,7 +93,7 @@ func (h nameHasher) hashPath(name string) string {
 	return name
 }
 
-// hashSelectors hashes keys of labels, and leaves those of fields.
+// hashSelectors hashes keys of labels, and leaves the keys of fields.
 func (h nameHasher) hashSelectors(s *serverreport.Shape) {
 	keys := s.SelectorKeys("labels")
 	for i := range keys {

@@ -45,11 +45,11 @@ func TestVersionOfTheServer(t *testing.T) {
 		minor    string
 		source   string
 	}{
-		{[]string{"v1.29.5-eks-abc"}, nil, "Costs are those of Kubernetes 1.29, as kube-apiserver calls itself in the log.", "1.29", fromEtcd},
+		{[]string{"v1.29.5-eks-abc"}, nil, "Costs are for Kubernetes 1.29, as kube-apiserver calls itself in the log.", "1.29", fromEtcd},
 		{[]string{"v1.29.5", "v1.32.1", "v1.32.1"}, nil, "Kubernetes 1.32, as", "1.32", fromCache},
 		{[]string{"v1.32.1", "v1.29.5"}, nil, "Kubernetes 1.32, as", "1.32", fromCache},
 		{[]string{"v1.29.5"}, []string{"--server-version=1.35"}, "Kubernetes 1.35 (--server-version).", "1.35", fromCache},
-		{nil, nil, "Kubernetes 1.37: the log does not name the server's version. If it is another one, give --server-version.", "1.37", fromCache},
+		{nil, nil, "Kubernetes 1.37: the log does not name the server's version. If it is another version, give --server-version.", "1.37", fromCache},
 		{[]string{"nonsense", "v2.1", "v1.x", "v1.99999"}, nil, "Kubernetes 1.37: the log does not name", "1.37", fromCache},
 	} {
 		log := serverLog(c.versions...)
@@ -97,7 +97,7 @@ func TestHeadSaysWhatTheLogLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"text": out, "page": string(html)} {
-		if i := strings.Index(text, "A part of the log is lost, and not in these figures: 1 record could not be read"); i < 0 || i > strings.Index(text, "No client could do better") {
+		if i := strings.Index(text, "A part of the log is lost, and not in the figures: 1 record could not be read"); i < 0 || i > strings.Index(text, "No client could do better") {
 			t.Errorf("the loss is not at the head of the %s:\n%s", name, text)
 		}
 	}

@@ -150,7 +150,7 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 	}
 	sorted := bytes.Split(bytes.TrimSpace(shuffledLog()), []byte("\n"))
 	want, r := report(sorted)
-	if r.Replica.Shared == 0 || len(r.Starts) != 1 || r.Starts[0].Seen != 20 {
+	if r.Replica.Shared == 0 || len(r.Starts) != 1 || r.Starts[0].StartCount != 20 {
 		t.Fatalf("the log tests nothing: %+v, %+v", r.Replica, r.Starts)
 	}
 	var streams [][]byte

@@ -40,7 +40,8 @@ func newLedger(c *collector, m *model) *ledger {
 		l.rows = append(l.rows, r)
 	}
 	slices.SortStableFunc(l.rows, func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Example(), b.Example()), cmp.Compare(a.Name(), b.Name()))
+		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests),
+			cmp.Compare(a.Example(), b.Example()), cmp.Compare(a.Name(), b.Name()))
 	})
 	return l
 }
@@ -58,7 +59,7 @@ func (l *ledger) clientUse(who serverreport.Client, c *collector) *clientUse {
 	return u
 }
 
-// newRow returns the row of a cell, with its cost. Its use is not set.
+// newRow returns the row of a cell, with its cost. The caller must set use.
 func (l *ledger) newRow(key cellKey, v *cell) *row {
 	m, s := l.model, key.SentShape
 	r := &row{cell: v, period: l.period}
@@ -79,8 +80,8 @@ type clientUse struct {
 	fleet int
 	cost  Cost
 	uses  map[string]*resourceUse // by resource
-	// namespace is the namespace of the client's first request in a namespace, "" if there is
-	// none. severalNamespaces says that others have another one.
+	// namespace is the namespace of the client's first request in a namespace, or "".
+	// severalNamespaces says that some requests have another namespace.
 	namespace         string
 	severalNamespaces bool
 	starts            uint64 // of its instances
@@ -106,7 +107,7 @@ func (u *clientUse) addCell(key *cellKey, v *cell) {
 	u.severalNamespaces = u.severalNamespaces || v.severalNamespaces || v.namespace != u.namespace
 }
 
-// compareCells orders cells by all that their keys differ in.
+// compareCells orders the keys of cells.
 func compareCells(a, b cellKey) int {
 	x, y := &a.SentShape, &b.SentShape
 	return cmp.Or(

@@ -23,30 +23,35 @@ type model struct {
 	cluster *cluster
 }
 
-// cluster has the numbers of resources: from a profile, or else from the log.
+// cluster has the numbers of objects of resources: from a profile, or otherwise from the log.
 type cluster struct {
 	resources map[string]*clusterprofile.Resource
 	// writes is the number of changes of each resource in the log.
 	writes map[string]float64
 	period float64 // of the log, in seconds
-	nodes  float64 // their number
+	nodes  float64 // number of nodes
 }
 
-// newCluster returns the numbers of a profile. The numbers of resources that it does not have are
-// from the collector. p may be nil.
+// newCluster returns the numbers of a profile, and of the collector for the resources that the
+// profile lacks. p may be nil.
 func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
-	all := &cluster{resources: map[string]*clusterprofile.Resource{}, writes: map[string]float64{}, period: max(1, float64(c.last-c.first)/1e6)}
+	m := &cluster{
+		resources: map[string]*clusterprofile.Resource{}, writes: map[string]float64{},
+		period: max(1, float64(c.last-c.first)/1e6),
+	}
 	for resource, counts := range c.resources.rows {
-		all.writes[resource] = float64(counts.writes)
-		all.resources[resource] = &clusterprofile.Resource{Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count())}
+		m.writes[resource] = float64(counts.writes)
+		m.resources[resource] = &clusterprofile.Resource{
+			Resource: resource, Objects: float64(counts.names.Count()), Namespaces: float64(counts.namespaces.Count()),
+		}
 	}
 	if p != nil {
 		for i := range p.Resources {
 			r := p.Resources[i]
-			all.resources[r.Resource] = &r
+			m.resources[r.Resource] = &r
 		}
 	}
-	nodes := all.resource("nodes")
+	nodes := m.resource("nodes")
 	if p == nil || p.Find("nodes") == nil {
 		for who, counts := range c.clients.rows {
 			if who.User == auditlog.NodeUser {
@@ -54,12 +59,11 @@ func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
 			}
 		}
 	}
-	all.nodes = max(1, nodes.Objects)
-	return all
+	m.nodes = max(1, nodes.Objects)
+	return m
 }
 
-// resource returns the numbers of a resource. A resource of which nothing is known has one object
-// of a usual size.
+// resource returns the numbers of a resource. An unknown resource has one object of a usual size.
 func (c *cluster) resource(name string) *clusterprofile.Resource {
 	name, _, _ = strings.Cut(name, "/")
 	r := c.resources[name]
@@ -72,16 +76,16 @@ func (c *cluster) resource(name string) *clusterprofile.Resource {
 	return r
 }
 
-// selectedShare returns the part of the objects in a shape's scope, from 0 to 1, that its selectors
+// selectedFraction returns the fraction of the objects in a shape's scope that its selectors
 // select.
-func (c *cluster) selectedShare(s *serverreport.Shape) float64 {
+func (c *cluster) selectedFraction(s *serverreport.Shape) float64 {
 	r := c.resource(s.Resource)
 	labels, fields := s.SelectorKeys("labels"), s.SelectorKeys("fields")
 	known := slices.ContainsFunc(r.Fields, func(k clusterprofile.Key) bool { return k.Key == nodeField })
 	if i := slices.Index(fields, nodeField); i >= 0 && !known {
-		return r.Share(labels, slices.Delete(slices.Clone(fields), i, i+1)) / c.nodes
+		return r.SelectedFraction(labels, slices.Delete(slices.Clone(fields), i, i+1)) / c.nodes
 	}
-	return r.Share(labels, fields)
+	return r.SelectedFraction(labels, fields)
 }
 
 const (
@@ -90,8 +94,8 @@ const (
 	namespaceField = "metadata.namespace"
 )
 
-// objects has the numbers of objects of one request: that the server looks at, and that it returns.
-type objects struct{ processed, returned float64 }
+// objects has the numbers of objects that the server looks at and returns for one request.
+type objects struct{ scanned, returned float64 }
 
 // objectsOf returns the objects of a GET, a LIST, or the initial events of a WATCH.
 func (m *model) objectsOf(s *serverreport.Shape) objects {
@@ -99,19 +103,19 @@ func (m *model) objectsOf(s *serverreport.Shape) objects {
 		return objects{1, 1}
 	}
 	r := m.cluster.resource(s.Resource)
-	all := r.Objects
+	inScope := r.Objects
 	switch s.Scope {
 	case serverreport.ScopeNamespace:
-		all = r.InNamespace()
+		inScope = r.InNamespace()
 	case serverreport.ScopeName:
-		all = 1
+		inScope = 1
 	}
-	o := objects{processed: all, returned: all * m.cluster.selectedShare(s)}
+	o := objects{scanned: inScope, returned: inScope * m.cluster.selectedFraction(s)}
 	fields := s.SelectorKeys("fields")
 	indexed := slices.Contains(fields, nameField) || slices.Contains(fields, nodeField) && !m.fromEtcd(s)
 	switch {
 	case indexed && s.Limit == 0, slices.Contains(fields, nameField):
-		o.processed = o.returned
+		o.scanned = o.returned
 	case m.obeysLimit(s):
 		o = m.pageObjects(s, o)
 	}
@@ -124,17 +128,17 @@ func (m *model) obeysLimit(s *serverreport.Shape) bool {
 }
 
 // pageObjects returns the objects of a page of a LIST. whole has the objects of the LIST without a
-// limit. kube-apiserver looks at all objects in its cache from the page's beginning on: at half of
-// them for a mean later page.
+// limit. kube-apiserver looks at all objects in its cache from the start of the page on: for a
+// later page, at half of the objects in the mean.
 func (m *model) pageObjects(s *serverreport.Shape, whole objects) objects {
 	returned := min(whole.returned, float64(s.Limit))
 	if m.fromEtcd(s) {
-		return objects{returned / max(1e-9, whole.returned) * whole.processed, returned}
+		return objects{returned / max(1e-9, whole.returned) * whole.scanned, returned}
 	}
 	if s.Revision == serverreport.RevisionContinue {
-		return objects{whole.processed / 2, returned}
+		return objects{whole.scanned / 2, returned}
 	}
-	return objects{whole.processed, returned}
+	return objects{whole.scanned, returned}
 }
 
 // Minor versions since which kube-apiserver answers LISTs from its cache: LISTs without a resource
@@ -158,7 +162,8 @@ func (m *model) fromEtcd(s *serverreport.Shape) bool {
 		return true
 	case s.Verb == "get":
 		return s.Revision == serverreport.RevisionUnset
-	case s.Revision == serverreport.RevisionContinue, s.Revision == serverreport.RevisionExact, s.Limit > 0 && s.Revision == serverreport.RevisionAtLeast:
+	case s.Revision == serverreport.RevisionContinue, s.Revision == serverreport.RevisionExact,
+		s.Limit > 0 && s.Revision == serverreport.RevisionAtLeast:
 		return minor < snapshotListMinor
 	case s.Revision == serverreport.RevisionUnset && s.Limit > 0:
 		return minor < limitedListMinor
@@ -193,8 +198,8 @@ const tableRowBytes = 2900
 // readVerbs are the verbs whose cost the model knows.
 var readVerbs = []string{"get", "list", "watch"}
 
-// cost returns the sum of the costs of a cell's requests, which have the shape s. s.Encoding must
-// be set. initial says that watches begin with all objects.
+// cost returns the sum of the costs of a cell's requests. s is their shape, with an Encoding.
+// initial says that watches start with all objects.
 func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	requests := v.requests
 	if s.Verb == "watch" {
@@ -216,7 +221,7 @@ func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	events := 0.0
 	if s.Verb == "watch" {
 		instances := float64(max(1, v.instances.Count()))
-		events = m.eventCount(s) * instances * v.openShare(m.cluster.period, instances)
+		events = m.eventCount(s) * instances * v.openFraction(m.cluster.period, instances)
 	}
 	return m.addPrices(one, &c, good, events)
 }
@@ -233,7 +238,7 @@ type oneRequest struct {
 	eventBytes float64
 }
 
-// requestWork returns the work for one request of a shape. initial says that a watch begins with
+// requestWork returns the work for one request of a shape. initial says that a watch starts with
 // all objects.
 func (m *model) requestWork(s *serverreport.Shape, initial bool) oneRequest {
 	o := m.objectsOf(s)
@@ -243,8 +248,8 @@ func (m *model) requestWork(s *serverreport.Shape, initial bool) oneRequest {
 	r := m.cluster.resource(s.Resource)
 	encoding, _, _ := strings.Cut(s.Encoding, " ")
 	size := m.objectBytes(s.Resource, encoding)
-	one := oneRequest{objects: o, jsonBytes: o.returned * r.Bytes, scannedBytes: o.processed * r.Bytes, eventBytes: size}
-	one.work = price.Work{Requests: 1, Scanned: o.processed - o.returned, Bytes: o.returned * size, Encoding: encoding}
+	one := oneRequest{objects: o, jsonBytes: o.returned * r.Bytes, scannedBytes: o.scanned * r.Bytes, eventBytes: size}
+	one.work = price.Work{Requests: 1, Scanned: o.scanned - o.returned, Bytes: o.returned * size, Encoding: encoding}
 	if s.Verb == "watch" {
 		one.work.Requests, one.work.Watches = 0, 1
 		one.work.InitialBytes, one.work.Bytes = one.work.Bytes, 0
@@ -252,7 +257,7 @@ func (m *model) requestWork(s *serverreport.Shape, initial bool) oneRequest {
 	one.tier = one.work
 	one.tier.Scanned = 0 // a replica has an index, or the position of the page
 	if m.fromEtcd(s) {
-		one.work.EtcdBytes, one.work.EtcdSentBytes = o.processed*r.Bytes, one.jsonBytes
+		one.work.EtcdBytes, one.work.EtcdSentBytes = o.scanned*r.Bytes, one.jsonBytes
 		if s.Verb == "get" {
 			one.work.EtcdBytes, one.work.EtcdSentBytes, one.work.EtcdGets = 0, 0, 1
 		} else {
@@ -262,13 +267,13 @@ func (m *model) requestWork(s *serverreport.Shape, initial bool) oneRequest {
 	return one
 }
 
-// openShare returns the part of a period, from 0 to 1, for which the watches of some instances were
-// open. period is in seconds.
+// openFraction returns the fraction of a period, in seconds, for which the watches of some
+// instances were open.
 //
-// The log does not say how long a watch was open that has no end in it. openShare assumes that each
-// such watch is the last of its instance, and that an instance begins its watches at equal
-// intervals. So a sole watch was open for the whole period.
-func (v *cell) openShare(period, instances float64) float64 {
+// The log does not say how long a watch was open that has no end in the log. openFraction assumes
+// that each such watch is the last of its instance, and that an instance starts its watches at
+// equal intervals. So a sole watch was open for the whole period.
+func (v *cell) openFraction(period, instances float64) float64 {
 	open := v.watchedSeconds()
 	if v.started > v.ended {
 		open += float64(v.started-v.ended) * period * instances / float64(v.started)
@@ -279,18 +284,18 @@ func (v *cell) openShare(period, instances float64) float64 {
 // eventCount returns the number of events in the log's period that a watch of a shape receives, if
 // it is always open.
 func (m *model) eventCount(s *serverreport.Shape) float64 {
-	n := m.cluster.writes[s.Resource] * m.cluster.selectedShare(s)
+	n := m.cluster.writes[s.Resource] * m.cluster.selectedFraction(s)
 	if s.Scope == serverreport.ScopeNamespace {
 		n /= max(1, m.cluster.resource(s.Resource).Namespaces)
 	}
 	return n
 }
 
-// addPrices sets the objects, bytes and CPU of c: for a number of requests like one, and of events
-// that their watches receive.
+// addPrices returns c with the objects, bytes and CPU of a number of requests like one, and of a
+// number of events that their watches receive.
 func (m *model) addPrices(one oneRequest, c *Cost, requests, events float64) Cost {
 	c.Objects = uint64(one.returned*requests + events)
-	c.Scanned = uint64(one.processed * requests)
+	c.Scanned = uint64(one.scanned * requests)
 	c.ScannedBytes = uint64(one.scannedBytes * requests)
 	c.Bytes = uint64((one.work.Bytes+one.work.InitialBytes)*requests + events*one.eventBytes)
 	eventWork := price.Work{Events: events}
@@ -299,8 +304,8 @@ func (m *model) addPrices(one oneRequest, c *Cost, requests, events float64) Cos
 	return *c
 }
 
-// costOf returns the cost of a number of reads of a shape. The cost of watches has no further
-// events. initial says that watches begin with all objects.
+// costOf returns the cost of a number of reads of a shape. Watches have no events after the initial
+// ones. initial says that watches start with all objects.
 func (m *model) costOf(s *serverreport.Shape, initial bool, requests float64) Cost {
 	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
 	if !slices.Contains(readVerbs, s.Verb) {

@@ -17,7 +17,7 @@ import (
 // Options is what a report depends on, apart from the logs.
 type Options struct {
 	// ServerVersion is the version of kube-apiserver, as in "1.37". It decides which reads the
-	// server answers from its cache. If it is empty, it becomes that of the log.
+	// server answers from its cache. "" stands for the version in the log.
 	ServerVersion string `json:"serverVersion"`
 	// Cores is the number of the server's processors, and MaxCPU the number of processors that
 	// starts of a fleet may use.
@@ -31,7 +31,7 @@ type Options struct {
 	// Encodings are the encodings that programs ask for, by the name of the program. They override
 	// what package useragent assumes.
 	Encodings map[string]string `json:"forms,omitempty"`
-	// HashNames replaces names by hashes with Salt. An empty Salt becomes a random one.
+	// HashNames replaces names by hashes with Salt. "" stands for a random salt.
 	HashNames bool   `json:"hashNames,omitempty"`
 	Salt      string `json:"salt,omitempty"`
 	// FailOn are conditions under which the command ends with exit code 2.
@@ -42,7 +42,7 @@ type Options struct {
 	conditions []condition
 }
 
-// flags has the options, and the flags that decide where a report comes from and how it is printed.
+// flags has the options, and the flags for the source and the form of a report.
 type flags struct {
 	Options
 	accounts string // file with the accounts of a Millrace server, "" for logs
@@ -54,27 +54,29 @@ type flags struct {
 
 // add defines the flags in a set.
 func (f *flags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.ServerVersion, "server-version", "", "Kubernetes version of the server that wrote the log: it decides which reads come from etcd (default that of kube-apiserver's own requests in the log, else "+assumedVersion+")")
-	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for what a start of a whole fleet does")
-	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for how far to spread them")
+	set.StringVar(&f.ServerVersion, "server-version", "", "Kubernetes version of the server that wrote the log: "+
+		"it decides which reads come from etcd (default the version of kube-apiserver's own requests in the log, otherwise "+assumedVersion+")")
+	set.Float64Var(&f.Cores, "cores", 8, "processors of the server, for the cost of a start of a whole fleet")
+	set.Float64Var(&f.MaxCPU, "max-cpu", 1, "processors that starts of a fleet may use, for the advice on spreading starts")
 	set.StringVar(&f.Profile, "profile", "", "the cluster in numbers, as millrace-tools analyze profile printed it")
 	set.StringVar(&f.Prices, "prices", "", "price list, as millrace-tools analyze prices printed it (default the list in the binary)")
 	auditlog.AddWrapperFlag(set, &f.LogWrapper)
 	useragent.AddFormFlag(set, &f.Encodings)
 	set.BoolVar(&f.HashNames, "hash-names", false, "replace names of users, programs, namespaces, labels and custom resources by hashes")
-	set.StringVar(&f.Salt, "salt", "", "salt of these hashes, to get the same again (default a random one)")
-	set.StringArrayVar(&f.FailOn, "fail-on", nil, "end with exit code 2 if this is so, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
+	set.StringVar(&f.Salt, "salt", "", "salt of the hashes of --hash-names, to get the same hashes again (default a random salt)")
+	set.StringArrayVar(&f.FailOn, "fail-on", nil,
+		"end with exit code 2 if a condition holds, as in 'list-cpu>0.5'; "+conditionHelp()+"; may be repeated")
 	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats(), ", "))
 	set.StringVar(&f.html, "report", "", "also write a page of HTML to this file, which needs no network")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and read no log")
-	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace-tools top lists -o json printed to this file; - is the standard input")
+	set.StringVar(&f.accounts, "accounts", "", "instead of logs, read accounts that millrace-tools top lists -o json "+
+		"printed to this file; - is the standard input")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 }
 
 func formats() []string { return []string{render.Terminal, render.JSON, render.Markdown} }
 
-// validate returns an error that says which flag to change. It also sets what follows from the
-// options.
+// validate returns an error that says which flag to change. It also sets minor and conditions.
 func (f *flags) validate() error {
 	if !slices.Contains(formats(), f.output) {
 		return fmt.Errorf("-o %s: choose one of %s", f.output, strings.Join(formats(), ", "))
@@ -97,7 +99,7 @@ func (f *flags) validate() error {
 	return f.Options.validate()
 }
 
-// validate checks the options, and sets the fields that follow from them.
+// validate returns an error that says which option to change. It also sets minor and conditions.
 func (o *Options) validate() error {
 	if o.ServerVersion != "" {
 		if o.minor = parseMinor(o.ServerVersion); o.minor == 0 {

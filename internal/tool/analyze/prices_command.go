@@ -14,7 +14,7 @@ func newPricesCommand() *cobra.Command {
 		Use:   "prices LIST-REPORT",
 		Short: "Make a price list from reports of millrace-lab bench",
 		Long: `Make a price list from reports of millrace-lab bench, for --prices. Prices that the
-reports do not have are those of the list in the binary.`,
+reports lack are taken from the list in the binary.`,
 		Example: `  millrace-lab bench list --compare --list-memory=0 -o json > list.json
   millrace-lab bench list --compare --list-memory=0 --read-paths=kubernetes --server-arg='--watch-cache-sizes=pods#0' \
     --workloads=pods-json,pods-of-node,pod-get -o json > etcd.json

@@ -60,7 +60,7 @@ resources and of labels, but no values, no names of objects and no data.`,
 		},
 	}
 	f.server.AddTo(cmd.Flags())
-	cmd.Flags().IntVar(&f.sample, "sample", 2000, "objects of each resource to read; the number of the others is what the server says")
+	cmd.Flags().IntVar(&f.sample, "sample", 2000, "objects of each resource to read; the server says how many further objects there are")
 	cmd.Flags().StringSliceVar(&f.exclude, "exclude", []string{"secrets"}, "resources to leave out, as in deployments.apps")
 	return cmd
 }
@@ -69,18 +69,18 @@ resources and of labels, but no values, no names of objects and no data.`,
 const maxProfileNotes = 10
 
 // noteProfile adds a note on what the profile lacks. p is nil if there is no profile. If names are
-// hashed, the note has only the number of resources, because the notes of a profile name them.
+// hashed, the note has only the number of resources, because the profile's notes name resources.
 func (r *Report) noteProfile(p *clusterprofile.Profile, hashed bool) {
 	if p == nil {
-		r.Notes = append(r.Notes, "There is no profile: objects are those whose names occur in the log, and sizes are usual ones. "+
+		r.Notes = append(r.Notes, "There is no profile: objects are counted by their names in the log, and sizes are assumed. "+
 			"Make a profile with millrace-tools analyze profile.")
 		return
 	}
 	if len(p.Notes) == 0 {
 		return
 	}
-	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are those whose names occur in the log, "+
-		"and their sizes are usual ones.", len(p.Notes))
+	text := fmt.Sprintf("The profile lacks %d resources, which could not be measured: their objects are counted by their names in the log, "+
+		"and their sizes are assumed.", len(p.Notes))
 	for i, note := range p.Notes {
 		switch {
 		case hashed:
@@ -100,7 +100,7 @@ func (f *profileFlags) config() (cfg clusterprofile.Config, err error) {
 	}
 	config, err := f.server.Load("analyze")
 	if errors.Is(err, datadir.ErrNotFound) {
-		return cfg, errors.New("there is no kubeconfig: set KUBECONFIG, or give --kubeconfig, to one of the cluster that wrote the log")
+		return cfg, errors.New("there is no kubeconfig: set KUBECONFIG, or give --kubeconfig, for the cluster that wrote the log")
 	}
 	if err != nil {
 		return cfg, err

@@ -17,8 +17,7 @@ type Report struct {
 	To      time.Time `json:"to,omitzero"`
 	Seconds float64   `json:"seconds"`
 	Total   Cost      `json:"total"`
-	// Rest is the part of Total that belongs to clients and shapes that were too small to be
-	// kept.
+	// Rest is the part of Total by clients and shapes that were too small to be kept.
 	Rest Cost `json:"rest"`
 	// Replica is the forecast of the reads at a replica, nil if it is unknown.
 	Replica  *Forecast    `json:"replica,omitempty"`
@@ -38,7 +37,7 @@ type Run struct {
 	Options   Options       `json:"options"`
 	// VersionSource says where Options.ServerVersion comes from: "flag", "log" or "assumed".
 	VersionSource string `json:"versionSource,omitempty"`
-	// Inputs are the first inputs. Read sums all of them.
+	// Inputs are the first inputs. Read has the sums of all inputs.
 	Inputs []InputCounts `json:"inputs"`
 	Read   InputSums     `json:"read"`
 	// InputNotes say what of the inputs was not read, and how events were wrapped.
@@ -52,11 +51,11 @@ type Run struct {
 	Elapsed float64 `json:"-"`
 }
 
-// Cost is the cost of requests. CPU is an estimate for kube-apiserver, in seconds.
+// Cost is the cost of requests. CPU is in seconds: an estimate for kube-apiserver.
 type Cost struct {
 	serverreport.ListCost
 	Errors uint64 `json:"errors,omitempty"`
-	// TierCPU is an estimate for a replica that answers the same reads, in seconds. The reads
+	// TierCPU is in seconds: an estimate for a replica that answers the reads instead. The reads
 	// then cost the API server nothing.
 	TierCPU float64 `json:"tierCPU"`
 }
@@ -89,7 +88,7 @@ type ShapeCost struct {
 	MeanSeconds float64 `json:"meanSeconds,omitempty"`
 }
 
-// Moment counts the requests of a part of the period, which begins at Time.
+// Moment counts the requests of the part of the period that starts at Time.
 type Moment struct {
 	Time     time.Time `json:"time"`
 	Requests uint64    `json:"requests"`
@@ -102,5 +101,6 @@ func (r *Report) CPUShare() float64 { return r.Total.CPU / r.Seconds }
 
 // compareClients orders by CPU, the most expensive first.
 func compareClients(a, b ClientCost) int {
-	return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.UserAgent, b.UserAgent))
+	return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Requests, a.Requests),
+		cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.UserAgent, b.UserAgent))
 }

@@ -1,6 +1,6 @@
 package analyze
 
-// row is a cell with its cost, and with all that its client does with the resource.
+// row is a cell with its cost, and with the sums of what its client does with the resource.
 type row struct {
 	ShapeCost
 	cell *cell
@@ -16,7 +16,7 @@ type resourceUse struct {
 	gone           uint64 // watches that ended with 410
 	// seconds is the sum of the durations of watches that ended.
 	seconds float64
-	// initialLists are the rows of LISTs that read a collection from its beginning.
+	// initialLists are the rows of LISTs that read a whole collection.
 	initialLists []*row
 }
 
@@ -30,9 +30,9 @@ func (u *resourceUse) addCell(key *cellKey, v *cell) {
 	}
 }
 
-// readers returns the number of instances that read the collection of a row. The number is the
-// fleet, or more if more watches of the resource were open at once. Nothing else shows that several
-// instances share an address.
+// readers returns the number of instances that read the collection of a row: the fleet, or more if
+// more watches of the resource were open at the same time. Only this shows that instances share an
+// address.
 func (u *resourceUse) readers(r *row) float64 {
 	open := u.watches - min(u.watches, u.ended)
 	return max(float64(r.Fleet), float64(open), u.seconds/r.period)

@@ -34,7 +34,7 @@ type InputSums struct {
 // maxInputs bounds the inputs that a report names.
 const maxInputs = 100
 
-// addInputs adds what was read from all inputs, and names the first of them.
+// addInputs adds what was read from all inputs, and the names of the first inputs.
 func (r *Report) addInputs(inputs []auditlog.Input, counts []auditlog.Counts) {
 	for i := range inputs {
 		c := &counts[i]
@@ -75,22 +75,22 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	for _, in := range inputs {
 		a.totalBytes += in.Size
 	}
-	all, err := a.readAll(ctx, inputs, c)
+	counts, err := a.readAll(ctx, inputs, c)
 	if err != nil {
 		return nil, err
 	}
 	if c.events == 0 {
-		return nil, auditlog.NoEventsError(inputs, all, c.others)
+		return nil, auditlog.NoEventsError(inputs, counts, c.ignored)
 	}
 	c.finish()
 	if a.options.HashNames {
 		a.hashNames(c, cluster, prices)
 		for i := range inputs {
 			inputs[i].Name = fmt.Sprintf("input %d", i+1)
-			all[i].ForgetText()
+			counts[i].ForgetText()
 		}
 	}
-	r.addInputs(inputs, all)
+	r.addInputs(inputs, counts)
 	r.Run.VersionSource = a.options.setVersion(c.serverMinors)
 	r.fill(c, &model{options: a.options, prices: prices, cluster: newCluster(cluster, c)})
 	r.Run.Options, r.Run.Elapsed = *a.options, time.Since(a.started).Seconds()
@@ -100,7 +100,7 @@ func (a *analysis) run(ctx context.Context, paths []string) (*Report, error) {
 	return r, nil
 }
 
-// load returns the price list and the profile, which is nil if there is none.
+// load returns the price list, and the profile or nil.
 func (a *analysis) load() (*price.List, *clusterprofile.Profile, error) {
 	var cluster *clusterprofile.Profile
 	prices, err := price.Default()
@@ -134,15 +134,16 @@ func (a *analysis) hashNames(c *collector, cluster *clusterprofile.Profile, pric
 // readAll passes the events of all inputs to c. It returns what was read from each input.
 func (a *analysis) readAll(ctx context.Context, inputs []auditlog.Input, c *collector) ([]auditlog.Counts, error) {
 	defer a.progress.End()
-	all := make([]auditlog.Counts, len(inputs))
+	counts := make([]auditlog.Counts, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if all[i], err = in.Read(ctx, a.stdin, auditlog.Options{Wrapper: a.options.LogWrapper}, c.observe, a.showProgress); err != nil {
+		options := auditlog.Options{Wrapper: a.options.LogWrapper}
+		if counts[i], err = in.Read(ctx, a.stdin, options, c.observe, a.showProgress); err != nil {
 			return nil, interrupt.Explain(ctx, err)
 		}
 		a.doneBytes += in.Size
 	}
-	return all, nil
+	return counts, nil
 }
 
 // showProgress shows how much was read. bytes were read from the present input.
@@ -157,7 +158,7 @@ func (a *analysis) showProgress(bytes int64) {
 	})
 }
 
-// fill sets all of the report that follows from the events.
+// fill sets the parts of the report that follow from the events.
 func (r *Report) fill(c *collector, m *model) {
 	l := newLedger(c, m)
 	r.Seconds = l.period
@@ -178,10 +179,11 @@ func (r *Report) fill(c *collector, m *model) {
 	r.Findings, r.Starts = l.findings(), l.starts()
 	r.Replica = &c.forecast
 	r.Timeline = c.timeline.reportMoments()
-	if c.starts.highest < math.MaxUint64 {
-		r.Notes = append(r.Notes, "Starts are those of a sample of the instances, because there are too many.")
+	if c.starts.maxHash < math.MaxUint64 {
+		r.Notes = append(r.Notes, "Starts are of a sample of the instances, because there are too many instances.")
 	}
-	if c.questions.highest < math.MaxUint64 {
-		r.Notes = append(r.Notes, "What a replica would share is derived from a sample of the time, because there are too many reads without a version.")
+	if c.questions.maxHash < math.MaxUint64 {
+		r.Notes = append(r.Notes, "What a replica would share is derived from a sample of the time, because there are too "+
+			"many reads without a version.")
 	}
 }

@@ -82,12 +82,12 @@ func (o *Options) setVersion(m serverMinors) string {
 
 // versionNote returns a sentence on the version of the server, and where it comes from.
 func (r *Run) versionNote() string {
-	text := fmt.Sprintf("Costs are those of Kubernetes %s", r.Options.ServerVersion)
+	text := fmt.Sprintf("Costs are for Kubernetes %s", r.Options.ServerVersion)
 	switch r.VersionSource {
 	case versionFromLog:
 		return text + ", as kube-apiserver calls itself in the log."
 	case versionFromFlag:
 		return text + " (--server-version)."
 	}
-	return text + ": the log does not name the server's version. If it is another one, give --server-version."
+	return text + ": the log does not name the server's version. If it is another version, give --server-version."
 }

@@ -8,24 +8,24 @@ import (
 // startCounter counts the requests that instances send when they start, whatever the order of the
 // events is.
 //
-// An instance starts with its first read of a collection from its beginning. Which one is the first
-// is known at the end only. So the counter has, for each pair of an instance and a cell, the counts
-// of the time from the pair's first request on.
+// An instance starts with its first read of a whole collection. Which read is the first is known at
+// the end only. So the counter has, for each pair of an instance and a cell, the counts of the time
+// from the pair's first request on.
 //
-// Beyond maxPairs pairs it keeps a sample of instances: those with the smaller hashes. Which ones
-// these are does not depend on the order either.
+// Beyond maxPairs pairs it keeps a sample: the instances with the smaller hashes. The choice of
+// instances does not depend on the order either.
 type startCounter struct {
 	pairs map[startPair]*startCounts
-	// highest is the highest hash of an instance that is kept.
-	highest uint64
+	// maxHash is the largest hash of an instance that is kept.
+	maxHash uint64
 }
 
 const (
 	maxPairs = 200_000
-	// startSlot is the length of a slot of time, in microseconds. A start takes startSlots slots: 2
-	// to 2.5 minutes, because it begins within the first one.
-	startSlot  = 30 * 1e6
-	startSlots = 5
+	// startSlotMicros is the length of a slot of time. A start takes startSlots slots: 2 to 2.5
+	// minutes, because it starts within the first slot.
+	startSlotMicros = 30 * 1e6
+	startSlots      = 5
 )
 
 // startPair is an instance, by its hash, and a cell, by its number.
@@ -41,15 +41,15 @@ type startCounts struct {
 }
 
 func newStartCounter() *startCounter {
-	return &startCounter{pairs: map[startPair]*startCounts{}, highest: math.MaxUint64}
+	return &startCounter{pairs: map[startPair]*startCounts{}, maxHash: math.MaxUint64}
 }
 
 // add counts a request at a time, in microseconds since 1970.
 func (c *startCounter) add(instance uint64, cell uint32, now int64) {
-	if instance > c.highest {
+	if instance > c.maxHash {
 		return
 	}
-	slot, pair := now/startSlot, startPair{instance, cell}
+	slot, pair := now/startSlotMicros, startPair{instance, cell}
 	counts := c.pairs[pair]
 	if counts == nil {
 		counts = &startCounts{first: slot}
@@ -57,12 +57,12 @@ func (c *startCounter) add(instance uint64, cell uint32, now int64) {
 	}
 	counts.add(slot)
 	for len(c.pairs) > maxPairs {
-		c.highest /= 2
-		maps.DeleteFunc(c.pairs, func(p startPair, _ *startCounts) bool { return p.instance > c.highest })
+		c.maxHash /= 2
+		maps.DeleteFunc(c.pairs, func(p startPair, _ *startCounts) bool { return p.instance > c.maxHash })
 	}
 }
 
-// add counts a request in a slot. The counts then begin there, if the slot is the earliest.
+// add counts a request in a slot. If the slot is the earliest, the counts then start with it.
 func (c *startCounts) add(slot int64) {
 	if earlier := c.first - slot; earlier > 0 {
 		var moved [startSlots]uint16
@@ -76,10 +76,11 @@ func (c *startCounts) add(slot int64) {
 	}
 }
 
-// inStart returns the requests within a start that begins in the slot began. Requests that the
-// instance has sent before, too, count as often as at their own beginning: they are periodic.
-func (c *startCounts) inStart(began int64) (n uint64) {
-	late := max(0, c.first-began)
+// inStart returns the number of requests within a start whose first slot is given. If the instance
+// has sent such requests before the start, too, they are periodic: as many count as in the slots
+// after the first such request.
+func (c *startCounts) inStart(slot int64) (n uint64) {
+	late := max(0, c.first-slot)
 	for _, count := range c.counts[:max(0, startSlots-late)] {
 		n += uint64(count)
 	}
@@ -97,22 +98,22 @@ func (c *collector) finishStarts() {
 	for key, v := range c.cells.rows {
 		byNumber[v.number] = row{key, v}
 	}
-	began := map[uint64]int64{} // slots, by the hash of the instance
+	starts := map[uint64]int64{} // slots, by the hash of the instance
 	for pair, counts := range c.starts.pairs {
 		r := byNumber[pair.cell]
 		if r.cell == nil || !r.key.isInitial() {
 			continue
 		}
-		slot, known := began[pair.instance]
+		slot, known := starts[pair.instance]
 		if who := c.clients.rows[r.key.client]; !known && who != nil {
 			who.starts++
 		}
 		if !known || counts.first < slot {
-			began[pair.instance] = counts.first
+			starts[pair.instance] = counts.first
 		}
 	}
 	for pair, counts := range c.starts.pairs {
-		slot, known := began[pair.instance]
+		slot, known := starts[pair.instance]
 		if r := byNumber[pair.cell]; known && r.cell != nil {
 			r.cell.atStart += counts.inStart(slot)
 		}

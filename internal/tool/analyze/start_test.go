@@ -30,8 +30,8 @@ func TestAdviceNamesTheBound(t *testing.T) {
 		w.add(script, "list", "/api/v1/nodes", at, time.Millisecond, 200)
 	}
 	for cpu, want := range map[string]string{
-		"100":  "At most 4 a minute, a tenth of the fleet",
-		"0.01": "keep that below 1% of a processor (--max-cpu)",
+		"100":  "At most 4 per minute, a tenth of the fleet",
+		"0.01": "stay below 1% of a processor (--max-cpu)",
 	} {
 		all := advices(runAnalysis(t, w.bytes(), "--max-cpu="+cpu))
 		advice := all["starter"]
@@ -52,7 +52,7 @@ func TestAdviceForLargeFleets(t *testing.T) {
 	for i := range 1500 {
 		w.add(daemon("starter", i), "list", "/api/v1/pods?resourceVersion=0", time.Duration(i)*time.Second, time.Millisecond, 200)
 	}
-	for cpu, want := range map[string]string{"0.9": "At most 1", "0.03": "At most 4 starts a minute", "0.001": "maxUnavailable: 1 and minReadySeconds: "} {
+	for cpu, want := range map[string]string{"0.9": "At most 1", "0.03": "At most 4 starts per minute", "0.001": "maxUnavailable: 1 and minReadySeconds: "} {
 		advice := advices(runAnalysis(t, w.bytes(), "--max-cpu="+cpu))["starter"]
 		if !strings.Contains(advice, want) || strings.Contains(advice, "e+") || !strings.Contains(advice, "(--max-cpu)") {
 			t.Errorf("--max-cpu=%s: got %s", cpu, advice)

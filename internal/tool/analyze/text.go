@@ -43,7 +43,7 @@ func (r *Report) text(format string, top, width int) string {
 	return b.String()
 }
 
-// allNotes returns the notes of the report: on what it rests, and on its inputs.
+// allNotes returns the notes on a replica, on what the report rests on, and on its inputs.
 func (r *Report) allNotes() (all []string) {
 	if r.Replica != nil && r.Replica.Reads > 0 {
 		all = append(all, r.Replica.Text()+".")
@@ -76,7 +76,7 @@ func (r *Report) writeFinding(b *strings.Builder, i, width int, format string) {
 			b.WriteString(render.Wrap(fmt.Sprintf("   - %-8s %s", name, text), strings.Repeat(" ", 14), width) + "\n")
 		}
 	}
-	line("also", f.AlsoText())
+	line("also", f.FurtherText())
 	line("cost", f.Why)
 	line("saves", r.savingText(i))
 	line("now", code+cleanRequest(f.Request)+code)
@@ -87,13 +87,13 @@ func (r *Report) writeFinding(b *strings.Builder, i, width int, format string) {
 	b.WriteString("\n")
 }
 
-// maxAlso bounds the collections that AlsoText names.
-const maxAlso = 8
+// maxFurther bounds the collections that FurtherText names.
+const maxFurther = 8
 
-// AlsoText returns the names of the further collections of a finding.
-func (f *Finding) AlsoText() string {
-	named := strings.Join(f.Also[:min(maxAlso, len(f.Also))], "; ")
-	if more := len(f.Also) - maxAlso; more > 0 {
+// FurtherText returns the names of the further collections of a finding.
+func (f *Finding) FurtherText() string {
+	named := strings.Join(f.FurtherCollections[:min(maxFurther, len(f.FurtherCollections))], "; ")
+	if more := len(f.FurtherCollections) - maxFurther; more > 0 {
 		named += fmt.Sprintf("; and %d more", more)
 	}
 	return named
@@ -113,83 +113,107 @@ func cleanRequest(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// costColumns returns columns with names, and then the columns of Cost.cells. Those that matter
-// most come first, because narrow terminals lack the last ones.
-func costColumns(names ...string) []render.Column {
-	return render.ColumnsOf(append(names, "CPU", "REQUESTS", "BYTES LOOKED AT", "BYTES SENT", "LOOKED AT", "RETURNED", "WITH A REPLICA")...)
-}
-
-func (c *Cost) cells() []string {
-	return []string{
-		display.Seconds(c.CPU), display.Count(c.Requests), display.Size(c.ScannedBytes), display.Size(c.Bytes),
-		display.Count(c.Scanned), display.Count(c.Objects), display.Seconds(c.TierCPU),
+// addCost adds columns of the cost of values. The columns that matter most come first, because
+// narrow terminals lack the last columns.
+func addCost[T any](fields *render.Fields[T], cost func(T) *Cost) {
+	add := func(title string, cell func(*Cost) string) {
+		fields.Add(title, func(v T) string { return cell(cost(v)) })
 	}
+	add("CPU", func(c *Cost) string { return display.Seconds(c.CPU) })
+	add("REQUESTS", func(c *Cost) string { return display.Count(c.Requests) })
+	add("BYTES LOOKED AT", func(c *Cost) string { return display.Size(c.ScannedBytes) })
+	add("BYTES SENT", func(c *Cost) string { return display.Size(c.Bytes) })
+	add("LOOKED AT", func(c *Cost) string { return display.Count(c.Scanned) })
+	add("RETURNED", func(c *Cost) string { return display.Count(c.Objects) })
+	add("WITH A REPLICA", func(c *Cost) string { return display.Seconds(c.TierCPU) })
 }
 
-// tableName returns the name of a client for tables: with a service account, but without its prefix.
+// tableName returns the name of a client for tables: with a service account, but without
+// serviceAccountPrefix.
 func tableName(c *serverreport.Client) string {
 	return display.Clean(strings.Replace(c.Name(), "("+serviceAccountPrefix, "(", 1))
 }
 
 func (r *Report) clientTable(top int) render.Table {
-	t := render.Table{Columns: costColumns("CLIENT", "INSTANCES")}
-	for i := range r.Clients[:min(top, len(r.Clients))] {
-		c := &r.Clients[i]
-		t.Add(append([]string{tableName(&c.Client), display.Count(c.Fleet)}, c.cells()...)...)
-	}
-	return t
+	var fields render.Fields[ClientCost]
+	fields.Add("CLIENT", func(c ClientCost) string { return tableName(&c.Client) })
+	fields.Add("INSTANCES", func(c ClientCost) string { return display.Count(c.Fleet) })
+	addCost(&fields, func(c ClientCost) *Cost { return &c.Cost })
+	return *fields.Table(r.Clients[:min(top, len(r.Clients))])
 }
 
 // narrowProgram is the width of a program's name in tables of terminals.
 const narrowProgram = 20
 
 func (r *Report) shapeTable(top, width int) render.Table {
-	t := render.Table{Columns: append(costColumns("REQUEST", "CLIENT"), render.ColumnsOf("FROM", "ENCODING")...)}
-	for i := range r.Shapes[:min(top, len(r.Shapes))] {
-		s := &r.Shapes[i]
+	var fields render.Fields[ShapeCost]
+	fields.Add("REQUEST", func(s ShapeCost) string { return cleanRequest(s.Example()) })
+	fields.Add("CLIENT", func(s ShapeCost) string {
 		program := display.Clean(s.UserAgent)
 		if width > 0 {
-			program = render.Shorten(program, narrowProgram)
+			return render.Shorten(program, narrowProgram)
 		}
-		t.Add(append(append([]string{cleanRequest(s.Example()), program}, s.Cost.cells()...), s.Source, s.Encoding)...)
-	}
-	return t
+		return program
+	})
+	addCost(&fields, func(s ShapeCost) *Cost { return &s.Cost })
+	fields.Add("FROM", func(s ShapeCost) string { return s.Source })
+	fields.Add("ENCODING", func(s ShapeCost) string { return s.Encoding })
+	return *fields.Table(r.Shapes[:min(top, len(r.Shapes))])
 }
 
 func (r *Report) startTable(top int) render.Table {
-	t := render.Table{Columns: render.ColumnsOf(
-		"CLIENT", "INSTANCES", "CPU A START", "CPU OF THE FLEET", "STARTS A MINUTE", "SPREAD OVER",
-		"SENT A START", "SENT TO THE FLEET", "REQUESTS A START", "STARTS SEEN",
-	)}
-	for i := range r.Starts[:min(top, len(r.Starts))] {
-		s := &r.Starts[i]
+	var fields render.Fields[Start]
+	fields.Add("CLIENT", func(s Start) string { return tableName(&s.Client) })
+	fields.Add("INSTANCES", func(s Start) string { return display.Count(s.Fleet) })
+	fields.Add("CPU PER START", func(s Start) string { return display.Seconds(s.Cost.CPU) })
+	fields.Add("CPU OF THE FLEET", func(s Start) string { return display.Seconds(s.FleetCPU) })
+	fields.Add("STARTS PER MINUTE", func(s Start) string { return display.Count(s.MaxPerMinute) })
+	fields.Add("SPREAD OVER", func(s Start) string { return display.Seconds(s.SpreadSeconds) })
+	fields.Add("SENT PER START", func(s Start) string { return display.Size(s.Cost.Bytes) })
+	fields.Add("SENT TO THE FLEET", func(s Start) string { return display.Size(s.FleetBytes) })
+	fields.Add("REQUESTS PER START", func(s Start) string {
 		requests := 0.0
 		for _, q := range s.Requests {
 			requests += q.PerStart
 		}
-		t.Add(tableName(&s.Client), display.Count(s.Fleet), display.Seconds(s.Cost.CPU), display.Seconds(s.FleetCPU),
-			display.Count(s.PerMinute), display.Seconds(s.Spread), display.Size(s.Cost.Bytes), display.Size(s.FleetBytes),
-			fmt.Sprintf("%.1f", requests), display.Count(s.Seen))
+		return fmt.Sprintf("%.1f", requests)
+	})
+	fields.Add("STARTS SEEN", func(s Start) string { return display.Count(s.StartCount) })
+	return *fields.Table(r.Starts[:min(top, len(r.Starts))])
+}
+
+// agentTable returns a table of the requests in one start, with rows for one start and for the
+// start of the whole fleet.
+func (s *Start) agentTable() render.Table {
+	type row struct {
+		request, times, source, encoding string
+		cost                             Cost
 	}
-	return t
+	var rows []row
+	for _, q := range s.Requests {
+		rows = append(rows, row{cleanRequest(q.Example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding, q.Cost})
+	}
+	rows = append(rows,
+		row{request: "one start", cost: s.Cost},
+		row{request: fmt.Sprintf("× %d instances", s.Fleet), cost: s.Cost.times(float64(s.Fleet))})
+	var fields render.Fields[row]
+	fields.Add("REQUEST", func(r row) string { return r.request })
+	fields.Add("TIMES", func(r row) string { return r.times })
+	fields.Add("FROM", func(r row) string { return r.source })
+	fields.Add("ENCODING", func(r row) string { return r.encoding })
+	addCost(&fields, func(r row) *Cost { return &r.cost })
+	return *fields.Table(rows)
 }
 
 // agentText returns the report on the starts of clients, with every request that an instance sends.
-// It has the objects that the server looks at, and those that the client receives. width is as that
-// of text.
+// Lines have up to width characters. A width of 0 is unbounded.
 func (r *Report) agentText(format string, width int) string {
 	var tables []render.TitledTable
 	for i := range r.Starts {
 		s := &r.Starts[i]
-		t := render.Table{Columns: costColumns("REQUEST", "TIMES", "FROM", "ENCODING")}
-		for _, q := range s.Requests {
-			t.Add(append([]string{cleanRequest(q.Example()), fmt.Sprintf("%.1f", q.PerStart), q.Source, q.Encoding}, q.Cost.cells()...)...)
-		}
-		t.Add(append([]string{"one start", "", "", ""}, s.Cost.cells()...)...)
-		fleet := s.Cost.times(float64(s.Fleet))
-		t.Add(append([]string{fmt.Sprintf("× %d instances", s.Fleet), "", "", ""}, fleet.cells()...)...)
+		t := s.agentTable()
 		t.Fit(width)
-		tables = append(tables, render.TitledTable{Title: fmt.Sprintf("%s: mean of %d starts", display.Clean(s.Name()), s.Seen), Table: t})
+		tables = append(tables, render.TitledTable{Title: fmt.Sprintf("%s: mean of %d starts", display.Clean(s.Name()), s.StartCount), Table: t})
 	}
 	notes := r.headNotes()
 	for i := range r.Starts {

@@ -3,8 +3,8 @@ package analyze
 import "time"
 
 // timeline counts requests over the period of a log, in up to maxMoments steps. A step is a second
-// at first. The timeline doubles it when there are too many steps. Steps begin at multiples of their
-// length, so the order of requests does not matter.
+// at first. The timeline doubles it when there are too many steps. Steps start at multiples of
+// their length, so the order of requests does not matter.
 type timeline struct {
 	step    int64 // microseconds, 0 before the first request
 	first   int64 // number of the first step: its time divided by step
@@ -39,7 +39,8 @@ func (t *timeline) add(now int64, verb string) {
 	t.moments[now/t.step-t.first].add(m)
 }
 
-// extend adds steps up to the one with a number. It returns false if these are too many.
+// extend adds steps up to the step with a number. It returns false if there would be too many
+// steps.
 func (t *timeline) extend(number int64) bool {
 	first, end := min(t.first, number), max(t.first+int64(len(t.moments)), number+1)
 	if end-first > maxMoments {
@@ -65,9 +66,12 @@ func (t *timeline) double() {
 
 // reportMoments returns the steps as a report has them.
 func (t *timeline) reportMoments() []Moment {
-	all := make([]Moment, len(t.moments))
+	moments := make([]Moment, len(t.moments))
 	for i, m := range t.moments {
-		all[i] = Moment{Time: time.UnixMicro((t.first + int64(i)) * t.step).UTC(), Requests: m.requests, Lists: m.lists, Watches: m.watches}
+		moments[i] = Moment{
+			Time:     time.UnixMicro((t.first + int64(i)) * t.step).UTC(),
+			Requests: m.requests, Lists: m.lists, Watches: m.watches,
+		}
 	}
-	return all
+	return moments
 }

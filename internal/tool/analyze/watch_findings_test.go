@@ -179,7 +179,7 @@ func TestWatchesWithoutBookmarksSaveRelists(t *testing.T) {
 	if want := 5 * (453e-6 + 20000*4000*8.62e-9); math.Abs(f.SavedCPU-want) > 0.01*want || f.SavedBytes != 5*20000*4000 {
 		t.Errorf("saves %.2f s and %.0f bytes, want %.2f s", f.SavedCPU, f.SavedBytes, want)
 	}
-	if want := "6 watches began, 0 ended with 410; 5 LISTs came after the first one"; !strings.HasPrefix(f.Why, want) {
+	if want := "6 watches started, 0 ended with 410; 5 LISTs came after the first LIST"; !strings.HasPrefix(f.Why, want) {
 		t.Errorf("got %q", f.Why)
 	}
 }
@@ -223,7 +223,7 @@ func TestInstancesBehindOneAddress(t *testing.T) {
 			loops = append(loops, f)
 		}
 	}
-	if len(loops) != 1 || len(loops[0].Also) != 1 {
+	if len(loops) != 1 || len(loops[0].FurtherCollections) != 1 {
 		t.Errorf("got %q, want one finding for both collections", kinds(r))
 	}
 }

@@ -17,21 +17,21 @@ type Counts struct {
 	// Events is the number of events that were passed to the caller.
 	Events uint64 `json:"events"`
 	// Wrapped counts the wrapped events by the path of their wrappers, as in
-	// "records[].properties.log". TEXT stands for text before an event on its line.
+	// "records[].properties.log". textBefore stands for text before an event on its line.
 	Wrapped map[string]uint64 `json:"wrapped,omitempty"`
 	// Rest counts the records that are no events, by reason.
 	Rest []Rest `json:"rest,omitempty"`
 }
 
-// Rest counts records of an input that are no events, for one reason.
+// Rest counts records of an input that are no events for one reason.
 type Rest struct {
 	Why string `json:"why"`
 	// Lost says that the records are events or parts of events, which could not be read.
 	Lost    bool  `json:"lost,omitempty"`
 	Records int64 `json:"records"`
 	Bytes   int64 `json:"bytes"`
-	// FirstLine is the number of the line on which the first record begins. Begins has its first
-	// characters.
+	// FirstLine is the number of the line on which the first record starts. Begins has the first
+	// characters of that record.
 	FirstLine int64  `json:"firstLine"`
 	Begins    string `json:"begins,omitempty"`
 }
@@ -80,12 +80,12 @@ func (c *Counts) LostRecords() (n int64) {
 	return n
 }
 
-// maxInputNotes bounds the notes on lost records, and those on records that are no events.
+// maxInputNotes bounds the notes on lost records, and also the notes on records that are no events.
 const maxInputNotes = 10
 
 // Notes returns sentences on the records of inputs that are no events, and on the wrappers of
-// events. Lost records come first. counts are those of the inputs. Their number is bounded, whatever
-// the number of inputs is.
+// events. Lost records come first. counts has the counts of each input. The number of sentences is
+// bounded, whatever the number of inputs is.
 func Notes(inputs []Input, counts []Counts) []string {
 	var lost, others []string
 	wrapped := map[string]uint64{}
@@ -117,8 +117,8 @@ func Notes(inputs []Input, counts []Counts) []string {
 	return notes
 }
 
-// firstNotes returns the first maxInputNotes notes, and one on the number of the others. what says
-// what they are about.
+// firstNotes returns the first maxInputNotes notes, and a note on the number of further notes. what is
+// the subject of the notes.
 func firstNotes(notes []string, what string) []string {
 	if more := len(notes) - maxInputNotes; more > 0 {
 		return append(notes[:maxInputNotes:maxInputNotes], fmt.Sprintf("%s on %s of other inputs.", display.Plural(more, "more note"), what))
@@ -127,7 +127,8 @@ func firstNotes(notes []string, what string) []string {
 }
 
 func (r *Rest) sentence() string {
-	text := fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes), r.Why, r.FirstLine)
+	text := fmt.Sprintf("%s of %s: %s (the first is line %d).", display.Plural(int(r.Records), "record"), display.Size(r.Bytes),
+		r.Why, r.FirstLine)
 	if r.Why == whyPacked {
 		text = fmt.Sprintf("%s: all from line %d on is missing. Copy the file again.", r.Why, r.FirstLine)
 	}
@@ -171,10 +172,11 @@ func NoEventsError(inputs []Input, counts []Counts, otherStages uint64) error {
 	if worst.Begins != "" {
 		text += fmt.Sprintf(" It begins with %q.", worst.Begins)
 	}
-	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them to --audit-log-path or a cloud's log service exports them", text)
+	return fmt.Errorf("%s Give events of audit.k8s.io, as kube-apiserver writes them to --audit-log-path or a cloud's log "+
+		"service exports them", text)
 }
 
-// ForgetText removes the beginnings of records, which may contain names.
+// ForgetText removes the starts of records, which may contain names.
 func (c *Counts) ForgetText() {
 	for i := range c.Rest {
 		c.Rest[i].Begins = ""
@@ -186,7 +188,7 @@ type LostError struct{ records int64 }
 
 // Error implements error.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("the log is read in part: %s of it could not be read, as noted", display.Plural(int(e.records), "record"))
+	return fmt.Sprintf("the log is read in part: %s could not be read, as noted", display.Plural(int(e.records), "record"))
 }
 
 // ExitCode returns the exit code of a command that ends with this error.

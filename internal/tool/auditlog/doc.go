@@ -10,7 +10,7 @@
 //
 // A record is a JSON object. Each is an event, has a list of records, has events in one of the
 // wrapperFields, or is something else, which Counts.Rest counts. Text that cannot be read ends
-// at the end of its line, or where the next event begins.
+// at the end of its line, or where the next event starts.
 //
 // The package reads only the fields of Event, and skips everything else without a check: it is
 // not for validating logs.

@@ -59,7 +59,7 @@ type scanner struct {
 	// timestamp is the only time that early events of audit.k8s.io/v1beta1 have, in
 	// microseconds since 1970.
 	timestamp int64
-	// list is the name of the list at whose beginning the scanner has stopped, or "".
+	// list is the name of the list at whose start the scanner has stopped, or "".
 	list string
 	// payloads are the fields that may have events. The texts come first, because an object in
 	// the same record often describes the text. textCount is the number of texts.
@@ -78,7 +78,7 @@ type payload struct {
 	text bool
 }
 
-// scanObject consumes an object, or the part of it up to the beginning of a list of records. It
+// scanObject consumes an object, or the part of it up to the start of a list of records. It
 // returns the number of bytes that it consumed. short says that data ends before the object.
 // ok is false if data is short or no JSON.
 func (s *scanner) scanObject(data []byte) (n int, short, ok bool) {
@@ -114,7 +114,7 @@ func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
 	return s.lexer.pos, ended, s.lexer.short, !s.lexer.bad
 }
 
-// member consumes a member of a record, or the beginning of a list of records.
+// member consumes a member of a record, or the start of a list of records.
 func (s *scanner) member() {
 	l := &s.lexer
 	name := l.key()

@@ -149,7 +149,7 @@ func (l *lexer) unescape(raw []byte) []byte {
 // plainEscapes maps the character after a backslash to the character that the escape stands for.
 var plainEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape appends the character of the escape at the beginning of raw to text. It returns the
+// escape appends the character of the escape at the start of raw to text. It returns the
 // bytes after the escape.
 func (l *lexer) escape(raw []byte) []byte {
 	if len(raw) < 2 {
@@ -177,7 +177,7 @@ func (l *lexer) escape(raw []byte) []byte {
 	return raw
 }
 
-// hexEscape returns the UTF-16 code unit of \uXXXX at the beginning of raw.
+// hexEscape returns the UTF-16 code unit of \uXXXX at the start of raw.
 func hexEscape(raw []byte) (r rune, ok bool) {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return 0, false

@@ -6,7 +6,7 @@ import (
 )
 
 // joinPieces reads a text that may be a piece of a line, as in logs of containers. It keeps
-// pieces until the last one comes, or until another line begins.
+// pieces until the last piece comes, or until another line starts.
 func (r *reader) joinPieces(piece []byte, path string, last bool) {
 	if len(r.pieces) > 0 && (path != r.piecesPath || bytes.HasPrefix(piece, eventBegins) || len(r.pieces)+len(piece) > maxRecord) {
 		r.readPieces(r.pieces, r.piecesPath)

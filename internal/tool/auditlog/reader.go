@@ -16,12 +16,12 @@ const (
 	maxLists    = 100
 )
 
-// reader finds the records of a text. It holds one window of the text, which begins at the
+// reader finds the records of a text. It holds one window of the text, which starts at the
 // record that is read.
 //
-// A record is a JSON object. It may share its line with others, or have several lines. A record
+// A record is a JSON object. It may share its line with other records, or have several lines. A record
 // with a list of records ends after that list, with the members that follow it. Text that is no
-// record ends with its line, or where the next event begins on that line.
+// record ends with its line, or where the next event starts on that line.
 type reader struct {
 	window
 	options Options
@@ -76,7 +76,7 @@ func (r *reader) readAll() {
 	}
 }
 
-// step consumes a record, or a part of the text around records, which begins with c.
+// step consumes a record, or a part of the text around records, which starts with c.
 func (r *reader) step(c byte) {
 	switch {
 	case r.inTail:
@@ -92,7 +92,7 @@ func (r *reader) step(c byte) {
 			r.close()
 		}
 		r.consume(1)
-	case c == ',' || c == ']' || c == '}': // the rest of text whose beginning was no JSON
+	case c == ',' || c == ']' || c == '}': // the rest of text whose start was no JSON
 		r.consume(1)
 		// Text may have brackets, and a lost record may have left some.
 		if c != ',' && !slices.ContainsFunc(r.counts.Rest, func(rest Rest) bool { return rest.Lost || rest.Why == whyText }) {
@@ -318,7 +318,7 @@ func (r *reader) skipDamage(why string) {
 			r.lists, r.inTail = r.lists[:0], false
 			break
 		}
-		// The beginning of an event may have been read in part.
+		// The start of an event may have been read in part.
 		if keep := min(len(held), len(eventBegins)-1); !r.ended {
 			skip(len(held) - keep)
 			if r.fill() || !r.ended {

@@ -26,7 +26,7 @@ const Stdin = "-"
 // Input is one file, or the standard input.
 type Input struct {
 	Name string `json:"name"`
-	// Size is the size of the file, before decompression. It is 0 if it is unknown.
+	// Size is the size of the file in bytes, before decompression. 0: unknown.
 	Size int64 `json:"size,omitempty"`
 }
 
@@ -35,7 +35,7 @@ type Input struct {
 // order of rotated logs.
 //
 // Links to files are followed, and a path may itself be a link to a directory. In directories,
-// Expand leaves out links to nothing, and what is no regular file.
+// Expand leaves out links to nothing, and entries that are no regular files.
 func Expand(paths []string) ([]Input, error) {
 	var all []Input
 	for _, path := range paths {
@@ -73,7 +73,7 @@ func stdinFirst(in Input) int {
 	return 1
 }
 
-// expandDirectory returns the files below a directory. Their names begin with path, even if path
+// expandDirectory returns the files below a directory. Their names start with path, even if path
 // is a link.
 func expandDirectory(path string) (files []Input, err error) {
 	root, err := filepath.EvalSymlinks(path)
@@ -106,11 +106,11 @@ type Options struct {
 }
 
 // Read calls each for every event of an input that has a time. Read recognizes compressed input,
-// and the coding of its characters, by the first bytes. About once a megabyte it calls progress
+// and the coding of its characters, by the first bytes. About once per megabyte it calls progress
 // with the number of bytes of the file that were read so far.
 //
-// Records that cannot be read are in the counts, and are no error. The error is one of opening or
-// reading the file.
+// Records that cannot be read are in the counts, and are no error. An error means that the file could
+// not be opened or read.
 func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(*Event), progress func(readBytes int64)) (Counts, error) {
 	var file io.Reader = &pendingReader{ctx: ctx, reader: stdin}
 	if in.Name != Stdin {
@@ -134,7 +134,7 @@ func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(
 	return r.counts, nil
 }
 
-// unpack returns the text of a source: decompressed, and as UTF-8 if it begins with a byte order
+// unpack returns the text of a source: decompressed, and as UTF-8 if it starts with a byte order
 // mark. The caller must call closeText at the end.
 func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
 	text, closeText = source, func() {}
@@ -150,7 +150,7 @@ func unpack(source io.Reader) (text io.Reader, closeText func(), err error) {
 			text = unpacked
 		case errors.Is(err, context.Canceled):
 			return nil, nil, err
-		default: // it has no whole header
+		default: // the header is incomplete
 			text = failingReader{errPacked}
 		}
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
@@ -198,7 +198,7 @@ type failingReader struct{ err error }
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
 // pendingReader ends with its context, even while a read waits at a pipe or a terminal. The
-// goroutine of that read then stays until the read returns, or until the process ends.
+// goroutine of the read then stays until the read returns, or until the process ends.
 type pendingReader struct {
 	ctx    context.Context
 	reader io.Reader
@@ -234,7 +234,7 @@ type countingReader struct {
 	ctx    context.Context
 	reader io.Reader
 	count  int64
-	// progress is called with count about once a megabyte.
+	// progress is called with count about once per megabyte.
 	progress func(readBytes int64)
 }
 

@@ -11,7 +11,7 @@ import (
 // Wrapper is a kind of log, by what it wraps events in. The zero value means WrapperAny.
 type Wrapper string
 
-// WrapperAny looks into all wrapperFields. Each of the others looks into the fields of one source
+// WrapperAny looks into all wrapperFields. Each other wrapper looks into the fields of one source
 // of logs, and into plain events.
 const (
 	WrapperAny        Wrapper = "any"

@@ -123,7 +123,7 @@ type page struct {
 func (cfg *Config) measure(ctx context.Context, c collection) (*Resource, error) {
 	var s sample
 	var token string
-	firstPage := 0 // objects of it
+	firstPage := 0 // number of its objects
 	for {
 		uri := fmt.Sprintf("%s?limit=%d&continue=%s", c.path, pageSize, url.QueryEscape(token))
 		body, err := cfg.get(ctx, uri, "application/json")

@@ -56,11 +56,11 @@ func TestCapture(t *testing.T) {
 			t.Fatalf("%d objects read: got %+v", sample, pods)
 		}
 		for keys, want := range map[string]float64{"tier": 1. / 3, "pod": 1. / 1200} {
-			if got := pods.Share([]string{keys}, nil); got < 0.95*want || got > 1.05*want {
+			if got := pods.SelectedFraction([]string{keys}, nil); got < 0.95*want || got > 1.05*want {
 				t.Errorf("%d objects read: a value of %s has %g of the objects, want %g", sample, keys, got, want)
 			}
 		}
-		if got := pods.Share(nil, []string{"spec.nodeName"}); got != 1./60 {
+		if got := pods.SelectedFraction(nil, []string{"spec.nodeName"}); got != 1./60 {
 			t.Errorf("%d objects read: a node has %g of the pods", sample, got)
 		}
 		if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "secrets") {

@@ -12,7 +12,7 @@ import (
 )
 
 // collections returns all resources that the server can list. Each has the version that the server
-// prefers, or another version if the preferred one lacks the resource. A group version whose
+// prefers, or another version if the preferred version lacks the resource. A group version whose
 // server does not answer is left out.
 func (cfg *Config) collections(ctx context.Context) ([]collection, error) {
 	var core metav1.APIVersions

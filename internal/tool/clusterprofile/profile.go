@@ -70,7 +70,7 @@ func Read(file string) (*Profile, error) {
 	return &p, nil
 }
 
-// Find returns a resource, nil if the profile does not have it.
+// Find returns a resource, or nil if the profile lacks it.
 func (p *Profile) Find(resource string) *Resource {
 	i := slices.IndexFunc(p.Resources, func(r Resource) bool { return r.Resource == resource })
 	if i < 0 {
@@ -82,39 +82,39 @@ func (p *Profile) Find(resource string) *Resource {
 // InNamespace returns the mean number of objects in a namespace that has any.
 func (r *Resource) InNamespace() float64 { return r.Objects / max(1, r.Namespaces) }
 
-// Shares of a resource's objects that selectors select whose keys the profile does not have.
+// Fractions of a resource's objects that selectors select whose keys the profile lacks.
 const (
-	unknownLabelShare = 0.01
-	unknownFieldShare = 0.01
-	// phaseShare is for status.phase, which clients mostly use to leave out pods that have ended.
-	phaseShare = 0.9
+	unknownLabelFraction = 0.01
+	unknownFieldFraction = 0.01
+	// phaseFraction is for status.phase: clients mostly use it to leave out pods that have ended.
+	phaseFraction = 0.9
 )
 
-// Share returns the part of the objects, from 0 to 1, that a selector by these keys selects. The
-// values in the selector are taken to be of mean frequency.
-func (r *Resource) Share(labels, fields []string) float64 {
-	share := 1.0
+// SelectedFraction returns the fraction of the objects that a selector by keys of labels and fields
+// selects. It assumes values of mean frequency.
+func (r *Resource) SelectedFraction(labels, fields []string) float64 {
+	fraction := 1.0
 	for _, key := range labels {
-		share *= r.keyShare(r.Labels, key, unknownLabelShare)
+		fraction *= r.keyFraction(r.Labels, key, unknownLabelFraction)
 	}
 	for _, key := range fields {
-		unknown := unknownFieldShare
+		unknown := unknownFieldFraction
 		switch key {
 		case "metadata.name":
 			return 1 / max(1, r.Objects)
 		case "metadata.namespace":
 			unknown = 1 / max(1, r.Namespaces)
 		case "status.phase":
-			unknown = phaseShare
+			unknown = phaseFraction
 		}
-		share *= r.keyShare(r.Fields, key, unknown)
+		fraction *= r.keyFraction(r.Fields, key, unknown)
 	}
-	return share
+	return fraction
 }
 
-// keyShare returns the part of the objects that have one value of a key, and unknown for a key
-// that the profile does not have.
-func (r *Resource) keyShare(keys []Key, key string, unknown float64) float64 {
+// keyFraction returns the fraction of the objects that have one value of a key. It returns unknown for
+// a key that the profile lacks.
+func (r *Resource) keyFraction(keys []Key, key string, unknown float64) float64 {
 	i := slices.IndexFunc(keys, func(k Key) bool { return k.Key == key })
 	if i < 0 || r.Objects == 0 {
 		return unknown
@@ -131,26 +131,26 @@ var defaultBytes = map[string]float64{
 }
 
 const (
-	// otherBytes is the size of an object of a resource that defaultBytes does not have.
-	otherBytes = 3000
-	// protobufShare is the size of an object as protobuf, divided by its size as JSON.
-	protobufShare = 0.7
+	// fallbackBytes is the size of an object of a resource that defaultBytes lacks.
+	fallbackBytes = 3000
+	// protobufRatio is the size of an object as protobuf, divided by its size as JSON.
+	protobufRatio = 0.7
 )
 
-// SetDefaults sets sizes that are 0 to usual ones.
+// SetDefaults sets sizes that are 0 to usual sizes.
 func (r *Resource) SetDefaults() {
 	if r.Bytes == 0 {
 		if r.Bytes = defaultBytes[r.Resource]; r.Bytes == 0 {
-			r.Bytes = otherBytes
+			r.Bytes = fallbackBytes
 		}
 	}
 	if r.ProtobufBytes == 0 && BuiltIn(r.Resource) {
-		r.ProtobufBytes = protobufShare * r.Bytes
+		r.ProtobufBytes = protobufRatio * r.Bytes
 	}
 }
 
 // BuiltIn reports whether a resource, as in "deployments.apps", is one of Kubernetes' own. Only
-// these have protobuf.
+// built-in resources have protobuf.
 func BuiltIn(resource string) bool {
 	resource, _, _ = strings.Cut(resource, "/")
 	_, group, _ := strings.Cut(resource, ".")
@@ -158,10 +158,11 @@ func BuiltIn(resource string) bool {
 	case "", "apps", "autoscaling", "batch", "policy", "extensions":
 		return true
 	}
-	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") && slices.Contains(builtInGroups, strings.TrimSuffix(group, ".k8s.io"))
+	return strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") &&
+		slices.Contains(builtInGroups, strings.TrimSuffix(group, ".k8s.io"))
 }
 
-// builtInGroups are Kubernetes' API groups below k8s.io, without that suffix.
+// builtInGroups are Kubernetes' API groups below k8s.io, without the suffix ".k8s.io".
 var builtInGroups = []string{
 	"admissionregistration", "apiextensions", "apiregistration", "certificates", "coordination", "discovery", "events", "flowcontrol.apiserver",
 	"internal.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling", "storage", "storagemigration",

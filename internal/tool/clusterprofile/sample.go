@@ -25,7 +25,7 @@ type keyCounts map[string]*keyCount
 type keyCount struct {
 	objects int
 	values  distinct.Counter
-	// half is the number of distinct values when objects was last a power of two: for half of
+	// half is the number of distinct values when objects was last a power of two. It is for half of
 	// the objects or more.
 	half int
 }
@@ -63,7 +63,7 @@ func (s *sample) add(item json.RawMessage) {
 	}
 	s.sizes = append(s.sizes, len(item))
 	if json.Unmarshal(item, &o) != nil {
-		return // its fields have other types than in Kubernetes: only the size counts
+		return // the fields have other types than in Kubernetes: only the size counts
 	}
 	if o.Metadata.Namespace != "" {
 		if s.namespaces == nil {
@@ -89,7 +89,8 @@ func (s *sample) resource(name string) *Resource {
 	for _, n := range s.sizes {
 		sum += n
 	}
-	r := &Resource{Resource: name, Objects: count * scale, Bytes: float64(sum) / count, Sizes: &Sizes{quantile(.5), quantile(.9), quantile(.99), quantile(1)}}
+	r := &Resource{Resource: name, Objects: count * scale, Bytes: float64(sum) / count,
+		Sizes: &Sizes{quantile(.5), quantile(.9), quantile(.99), quantile(1)}}
 	// A LIST is in the order of namespaces, so the sample has whole namespaces.
 	r.Namespaces = float64(len(s.namespaces)) * scale
 	for _, n := range s.namespaces {

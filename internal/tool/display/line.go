@@ -93,7 +93,7 @@ func (l *Line) clearLocked() {
 
 // Follow shows the result of state again and again until the context ends: each second on a
 // terminal, and every ten seconds elsewhere. since is the time since the last call, or since
-// the beginning.
+// the start.
 func (l *Line) Follow(ctx context.Context, state func(since time.Duration) string) {
 	interval := lineInterval
 	if l.isTerminal {

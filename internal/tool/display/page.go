@@ -18,7 +18,7 @@ var chartStyle string
 var pageHead string
 
 // WritePage executes an HTML template on data, and writes the page to a file. text is the
-// template. It must begin with {{template "head" "title"}}, which supplies the doctype and the
+// template. It must start with {{template "head" "title"}}, which supplies the doctype and the
 // stylesheet. {{charts}} within a style element adds the styles of bars and legends.
 //
 // The page is one file that loads nothing, for light and dark screens. The template escapes all

@@ -18,7 +18,7 @@ type Progress struct {
 	last time.Time // when a text was shown, at first the start
 }
 
-// NewProgress returns a Progress on out of work that begins now. Nil means that nothing is shown.
+// NewProgress returns a Progress on out of work that starts now. Nil means that nothing is shown.
 func NewProgress(out io.Writer) *Progress { return newProgress(NewLine(out), time.Now) }
 
 // newProgress is NewProgress with a clock.
@@ -26,7 +26,7 @@ func newProgress(line *Line, now func() time.Time) *Progress {
 	return &Progress{line: line, now: now, last: now()}
 }
 
-// Show shows the result of text, unless the last one was shown a moment ago.
+// Show shows the result of text, unless a result was shown a moment ago.
 func (p *Progress) Show(text func() string) {
 	interval := lineInterval
 	if p.line.isTerminal {

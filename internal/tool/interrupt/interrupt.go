@@ -20,7 +20,7 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// errInterrupted replaces the errors of work that a signal has ended. Nearly all of these say
+// errInterrupted replaces the errors of work that a signal has ended. Nearly all such errors say
 // that some request was cancelled.
 var errInterrupted = errors.New("interrupted")
 

@@ -11,17 +11,17 @@ type calculator struct {
 	replica   *prices
 	wire      wire
 	etcd      etcdPrices
-	writeSent float64            // bytes that a server sends for a byte of a write, as JSON
-	feedSent  map[string]float64 // the same for an event to a replica, by the kind of the sender
+	writeSent float64            // bytes that a server sends per byte of a write, as JSON
+	feedSent  map[string]float64 // bytes that a process sends a replica per byte of an event, as JSON, by kind of process
 	reader    constantReader
 }
 
 // etcdPrices has the constants of an etcd.
 type etcdPrices struct {
 	idle        float64 // processors without any work
-	quiet, busy float64 // seconds of CPU for a write, at an idle and at a busy etcd
+	quiet, busy float64 // seconds of CPU per write, at an idle and at a busy etcd
 	history     float64 // seconds before a version is compacted
-	wakeups     float64 // as in prices
+	quietRate   float64 // as in prices
 }
 
 // newCalculator returns a calculator, or an error if a constant is missing.
@@ -34,24 +34,25 @@ func newCalculator(constants Constants) (*calculator, error) {
 		wire:    wire{r.value("protobufRatio"), r.value("streams")},
 		etcd: etcdPrices{
 			idle: r.value("etcd.idle"), quiet: r.value("etcd.writeQuiet"), busy: r.value("etcd.writeBusy"),
-			history: r.value("etcd.historySeconds"), wakeups: r.value("wakeups"),
+			history: r.value("etcd.historySeconds"), quietRate: r.value("quietRate"),
 		},
 		writeSent: r.value("fleet.writeBytes") / event,
-		feedSent:  map[string]float64{kubernetes: r.value("fleet.feedBytes.server") / event, millrace: r.value("fleet.feedBytes.replica") / event},
+		feedSent: map[string]float64{kubernetes: r.value("fleet.feedBytes.server") / event,
+			millrace: r.value("fleet.feedBytes.replica") / event},
 	}
 	m.feedSent[replica] = m.feedSent[millrace]
 	m.reader = r
 	return m, r.err
 }
 
-// Bounds of a replica in a tree whose replicas sizeTree counts: parts of its processors, memory and
-// network, and the time for an event.
+// Bounds of a replica in a tree whose replicas sizeTree counts: fractions of its processors, memory
+// and network, and the time for an event.
 const (
 	sizedCPU     = 0.5
 	sizedMemory  = 0.8
 	sizedNetwork = 0.5
-	sizedEvent   = 0.1 // seconds, for the event that goes to the most watchers
-	// fanout is the most replicas that follow one process.
+	sizedEvent   = 0.1 // seconds, for the costliest event to all its watchers
+	// fanout bounds the number of replicas that follow one process.
 	fanout = 32
 )
 
@@ -66,12 +67,12 @@ func (m *calculator) usage(c *Cluster, l *loads, setup Setup) *Usage {
 	}
 	m.addReaders(c, l.nodes, u.readers)
 	m.addReaders(c, l.cluster, &u.Servers)
-	u.BeginSeconds = m.beginSeconds(c, l.nodes, u.readers)
+	u.StormSeconds = m.stormSeconds(c, l.nodes, u.readers)
 	return u
 }
 
-// loads has the load of the programs on all nodes, and of the programs of which a cluster has one
-// or a few. The latter always read at the servers.
+// loads has the load of the programs on all nodes, and the load of the programs of which a cluster
+// has one or a few. Programs of the cluster always read at the servers.
 type loads struct{ nodes, cluster *load }
 
 // serverUsage returns the usage of the API servers without their readers.
@@ -85,12 +86,12 @@ func (m *calculator) serverUsage(c *Cluster, w *writeLoad, p *prices) ProcessUsa
 		u.SentBytes += controllers * r.changes * r.bytes * m.wire.protobufRatio
 		u.Watches += controllers
 	}
-	// Each server follows the writes of the others.
+	// Each server follows the writes of all other servers.
 	u.fixedCPU = p.idle + p.follow*w.perSecond*(n-1)/n
 	u.CPU += n*u.fixedCPU + n*p.cpuAtRate(p.takeQuiet, p.takeBusy, w.perSecond/n) + w.gets*(p.request+p.etcdGet)
 	u.SentBytes += w.bytes * m.writeSent
 	u.fixedBytes = p.base + p.used + p.objectByte*all + p.definition*c.Definitions
-	u.MemoryBytes, u.BegunBytes = u.fixedBytes, u.fixedBytes
+	u.MemoryBytes, u.StormBytes = u.fixedBytes, u.fixedBytes
 	return u
 }
 
@@ -103,8 +104,8 @@ func (m *calculator) addReaders(c *Cluster, l *load, u *ProcessUsage) {
 	u.Connections += l.connections
 	memory := l.watches*p.watch + l.connections*p.connection
 	u.MemoryBytes += memory / n
-	u.BegunBytes += (memory + c.Storm*l.watches*p.begin) / n
-	cpu, bytes := mostEvent(l, p)
+	u.StormBytes += (memory + c.Storm*l.watches*p.stormWatch) / n
+	cpu, bytes := costliestEvent(l, p)
 	u.EventSeconds = max(u.EventSeconds, max(cpu/n/c.Cores, bytes/n/c.networkBytes()))
 }
 
@@ -121,7 +122,7 @@ func readCPU(l *load, p *prices) float64 {
 	return cpu
 }
 
-// readSent returns the bytes that are sent for a load in a second, in steady state.
+// readSent returns the bytes that are sent per second for a load in steady state.
 func readSent(l *load, p *prices) float64 {
 	sent := 0.0
 	for _, name := range l.eventResources() {
@@ -133,9 +134,9 @@ func readSent(l *load, p *prices) float64 {
 	return sent
 }
 
-// mostEvent returns the most CPU, in seconds, and the most bytes that one event costs with all its
-// watchers.
-func mostEvent(l *load, p *prices) (cpu, bytes float64) {
+// costliestEvent returns the largest CPU, in seconds, and the largest number of bytes that one
+// event costs with all its watchers.
+func costliestEvent(l *load, p *prices) (cpu, bytes float64) {
 	for _, name := range l.eventResources() {
 		e := l.events[name]
 		cpu, bytes = max(cpu, e.watchers*p.eventSeconds(e.bytes/e.watchers)), max(bytes, e.bytes)
@@ -143,20 +144,19 @@ func mostEvent(l *load, p *prices) (cpu, bytes float64) {
 	return cpu, bytes
 }
 
-// beginCosts returns the CPU, in seconds, and the bytes for all programs together that begin at
-// once.
-func beginCosts(c *Cluster, l *load, p *prices) (cpu, sent float64) {
+// stormCosts returns the CPU, in seconds, and the bytes for all programs of a storm together.
+func stormCosts(c *Cluster, l *load, p *prices) (cpu, sent float64) {
 	cpu = l.connections * p.handshake
-	for i := range l.begin {
-		cpu += l.begin[i].cpuSeconds(p)
-		sent += l.begin[i].sentBytes(p)
+	for i := range l.storm {
+		cpu += l.storm[i].cpuSeconds(p)
+		sent += l.storm[i].sentBytes(p)
 	}
 	return c.Storm * cpu, c.Storm * sent
 }
 
-// beginSeconds returns Usage.BeginSeconds.
-func (m *calculator) beginSeconds(c *Cluster, l *load, u *ProcessUsage) float64 {
-	cpu, sent := beginCosts(c, l, u.prices)
+// stormSeconds returns Usage.StormSeconds.
+func (m *calculator) stormSeconds(c *Cluster, l *load, u *ProcessUsage) float64 {
+	cpu, sent := stormCosts(c, l, u.prices)
 	n := float64(u.Processes)
 	return max(cpu/n/c.Cores, sent/n/c.networkBytes())
 }
@@ -167,10 +167,10 @@ func (m *calculator) etcdUsage(c *Cluster, w *writeLoad) (u EtcdUsage) {
 		e := w.etcds[name]
 		database := e.databaseBytes(m.etcd.history)
 		u.WritesPerSecond += e.perSecond
-		u.CPU += m.etcd.idle + m.etcd.busy*e.perSecond + (m.etcd.quiet-m.etcd.busy)*min(e.perSecond, m.etcd.wakeups)
+		u.CPU += m.etcd.idle + m.etcd.busy*e.perSecond + (m.etcd.quiet-m.etcd.busy)*min(e.perSecond, m.etcd.quietRate)
 		u.SentBytes += e.changedBytes * float64(c.Servers)
 		u.DatabaseBytes += database
-		u.MostWrites, u.MostBytes = max(u.MostWrites, e.perSecond), max(u.MostBytes, database)
+		u.MaxWrites, u.MaxBytes = max(u.MaxWrites, e.perSecond), max(u.MaxBytes, database)
 	}
 	return u
 }

@@ -12,7 +12,7 @@ import (
 
 // Cluster describes a cluster, its load and its machines.
 type Cluster struct {
-	// Nodes is the number of nodes. Run sets it for each size in turn.
+	// Nodes is the number of nodes. Run sets it for each size.
 	Nodes       float64 `json:"nodes"`
 	PodsPerNode float64 `json:"podsPerNode"`
 	// PodBytes and NodeBytes are sizes of objects as JSON.
@@ -21,9 +21,9 @@ type Cluster struct {
 	// PodsPerService is also the number of endpoints of each slice.
 	PodsPerService float64 `json:"podsPerService"`
 	// PodVolumes is the number of secrets, and the number of config maps, that a pod uses and no
-	// other pod of its node.
+	// other pod of its node uses.
 	PodVolumes float64 `json:"podVolumes"`
-	// Churn is the number of pods that are made, and the number that end, in a second for 1,000
+	// Churn is the number of pods that are created, and the number that end, per second and 1,000
 	// nodes.
 	Churn          float64       `json:"churn"`
 	LeaseInterval  time.Duration `json:"leaseIntervalNanos"`
@@ -36,10 +36,10 @@ type Cluster struct {
 	Optional bool `json:"optional"`
 	// Definitions is the number of custom resource definitions.
 	Definitions float64 `json:"definitions,omitempty"`
-	// Storm is the part of all programs, from 0 to 1, that begin at once.
+	// Storm is the fraction of all programs that start at the same time.
 	Storm float64 `json:"storm"`
 
-	Servers int `json:"servers"` // their number
+	Servers int `json:"servers"` // number of API servers
 	// Tree is "auto", or the number of replicas at each depth, as in 2,4.
 	Tree string `json:"tree"`
 	// OwnEtcd are the resources with an etcd of their own: leases, events.
@@ -66,26 +66,25 @@ const (
 	maxServers  = 1000
 )
 
-// validate returns an error that says which flag to change. It also sets what follows from the
-// flags.
+// validate returns an error that says which flag to change. It also sets tree.
 func (c *Cluster) validate() error {
 	for _, f := range []struct {
-		name  string
-		value float64
-		least float64
+		name       string
+		value, min float64
 	}{
-		{"pods-per-node", c.PodsPerNode, 0}, {"pod-size", c.PodBytes, 1}, {"node-size", c.NodeBytes, 1}, {"pods-per-service", c.PodsPerService, 1},
-		{"pod-volumes", c.PodVolumes, 0}, {"churn", c.Churn, 0}, {"crds", c.Definitions, 0}, {"cores", c.Cores, 1}, {"memory", c.MemoryBytes, 1e9}, {"network", c.NetworkBits, 1e6},
+		{"pods-per-node", c.PodsPerNode, 0}, {"pod-size", c.PodBytes, 1}, {"node-size", c.NodeBytes, 1},
+		{"pods-per-service", c.PodsPerService, 1}, {"pod-volumes", c.PodVolumes, 0}, {"churn", c.Churn, 0},
+		{"crds", c.Definitions, 0}, {"cores", c.Cores, 1}, {"memory", c.MemoryBytes, 1e9}, {"network", c.NetworkBits, 1e6},
 	} {
-		if !(f.value >= f.least) || math.IsInf(f.value, 0) {
-			return fmt.Errorf("--%s is %g: choose a number from %g on", f.name, f.value, f.least)
+		if !(f.value >= f.min) || math.IsInf(f.value, 0) {
+			return fmt.Errorf("--%s is %g: choose a number from %g on", f.name, f.value, f.min)
 		}
 	}
 	switch {
 	case c.PodsPerNode > 1000:
 		return fmt.Errorf("--pods-per-node=%g: choose up to 1000", c.PodsPerNode)
 	case c.Storm < 0 || c.Storm > 1:
-		return fmt.Errorf("--storm=%g: choose a part of all programs, from 0 to 1", c.Storm)
+		return fmt.Errorf("--storm=%g: choose a fraction of all programs, from 0 to 1", c.Storm)
 	case c.LeaseInterval < time.Second || c.StatusInterval < time.Second:
 		return errors.New("--lease-interval and --status-interval: choose 1s or more")
 	case c.Servers < 1 || c.Servers > maxServers:
@@ -114,7 +113,7 @@ func (c *Cluster) parseTree() error {
 		tree = append(tree, n)
 	}
 	if !slices.IsSorted(tree) {
-		return fmt.Errorf("--tree=%s: must have as many replicas at a depth as at the one before, or more", c.Tree)
+		return fmt.Errorf("--tree=%s: each depth must have as many replicas as the depth before, or more", c.Tree)
 	}
 	c.tree = tree
 	return nil

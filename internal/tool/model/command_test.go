@@ -26,7 +26,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--tree=2,x", "--tree=2,x: must be auto, or the number of replicas at each depth, as in 2,4"},
 		{"--tree=", "--tree=: must be auto"},
-		{"--tree=4,2", "as many replicas at a depth as at the one before"},
+		{"--tree=4,2", "as many replicas as the depth before"},
 		{"--tree=0", "each from 1"},
 		{"--nodes=0", "--nodes=0: choose 1 to"},
 		{"--nodes=ten", "invalid argument"},
@@ -34,7 +34,7 @@ func TestErrors(t *testing.T) {
 		{"--memory=1", "--memory is 1: choose a number from"},
 		{"--churn=-1", "--churn is -1"},
 		{"--churn=NaN", "--churn is NaN"},
-		{"--storm=2", "--storm=2: choose a part"},
+		{"--storm=2", "--storm=2: choose a fraction"},
 		{"--servers=0", "--servers=0: choose 1 to"},
 		{"--lease-interval=0s", "choose 1s or more"},
 		{"--own-etcd=pods", "choose leases, events or both"},
@@ -59,7 +59,7 @@ func TestErrors(t *testing.T) {
 func TestFormats(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "scale.html")
 	for format, want := range map[string]string{
-		"table": "What breaks first", "markdown": "| nodes | read at |", "svg": "<svg xmlns", "json": `"origin": "assumed"`,
+		"table": "the first limit is", "markdown": "| nodes | read at |", "svg": "<svg xmlns", "json": `"origin": "assumed"`,
 	} {
 		out, err := execute(t, "--nodes=1000,5000", "-o", format, "--report="+page)
 		if err != nil || !strings.Contains(out, want) {
@@ -122,7 +122,7 @@ func TestCounts(t *testing.T) {
 		if n, ok := want[o.Resource]; ok && (o.Objects != n || !o.Counted) {
 			t.Errorf("there are %g %s, counted %v, want %g", o.Objects, o.Resource, o.Counted, n)
 		}
-		if o.Resource == otherEvents {
+		if o.Resource == eventsAlias {
 			t.Error("events count twice")
 		}
 		delete(want, o.Resource)
@@ -150,7 +150,7 @@ func TestExtremes(t *testing.T) {
 		"--nodes=1000 --storm=0", "--nodes=5000 --pod-size=1MB --crds=2000", "--nodes=200 --agents=offenders,mesh,gitops --tree=1,1,1,5",
 		"--nodes=1000000 --cores=1 --memory=1GB --network=1G", "--nodes=20000 --pods-per-node=110 --pod-volumes=2",
 	} {
-		for _, format := range []string{"svg", "table --tables=breaks,lacks,profiles,objects,notes"} {
+		for _, format := range []string{"svg", "table --tables=breaks,remedies,lacks,profiles,objects,notes"} {
 			out, err := execute(t, strings.Fields(args+" -o "+format)...)
 			if err != nil {
 				t.Errorf("millrace-tools model %s: %v", args, err)
@@ -178,7 +178,7 @@ func TestOwnProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := execute(t, "--nodes=1000", "--profiles="+dir, "--agents=mine")
-	if err != nil || !strings.Contains(out, "mine") || !strings.Contains(out, "guesses, a tenth of those of pods: things.example.com") {
+	if err != nil || !strings.Contains(out, "mine") || !strings.Contains(out, "guesses, a tenth of the numbers of pods: things.example.com") {
 		t.Errorf("got %v, and %q", err, out)
 	}
 }

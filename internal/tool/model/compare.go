@@ -14,15 +14,16 @@ const tolerance = 0.25
 // Comparison is a figure of a row of a report: as the model computes it, and as it was measured.
 type Comparison struct {
 	Row      string  `json:"row"`
-	What     string  `json:"what"`
-	Unit     string  `json:"unit"`
+	Figure   string  `json:"figure"`
+	Unit     string  `json:"unit"` // as in Constant
 	Model    float64 `json:"model"`
 	Measured float64 `json:"measured"`
 	// Check says that no constant was derived from the row.
 	Check bool `json:"check"`
 }
 
-// Deviation returns 0.1 if the model's figure is a tenth above the measured one.
+// Deviation returns the relative difference: 0.1 if the model's figure is a tenth above the
+// measured figure.
 func (c *Comparison) Deviation() float64 { return c.Model/c.Measured - 1 }
 
 // IsClose reports whether the figures differ by no more than the tolerance.
@@ -59,8 +60,8 @@ type fleetSimulation struct {
 	all             []Comparison
 }
 
-// repeats is the number of simulated writes for each measured one. Thus a single slow write does
-// not decide the p99.
+// repeats is the number of simulated writes per measured write. Thus a single slow write does not
+// decide the p99.
 const repeats = 20
 
 // config returns the Config of a row: a tree on shared processors, as in bench tree.
@@ -77,7 +78,8 @@ func (s *fleetSimulation) config(row *fleetRow) simulation.Config {
 	}
 	for tier := range row.Tiers {
 		cfg.Tiers = append(cfg.Tiers, simulation.Tier{
-			Processes: int(s.report.replicasAtDepth(tier + 1)), FollowSeconds: s.replica.takeQuiet, FeedSeconds: s.replica.feedQuiet, EventSeconds: s.replica.event,
+			Processes: int(s.report.replicasAtDepth(tier + 1)), FollowSeconds: s.replica.takeQuiet,
+			FeedSeconds: s.replica.feedQuiet, EventSeconds: s.replica.event,
 		})
 	}
 	return cfg
@@ -85,9 +87,9 @@ func (s *fleetSimulation) config(row *fleetRow) simulation.Config {
 
 // compare simulates a row, and adds comparisons of its figures.
 func (s *fleetSimulation) compare(row *fleetRow) {
-	add := func(what, unit string, model, measured float64) {
+	add := func(figure, unit string, model, measured float64) {
 		s.all = append(s.all, Comparison{
-			Row: fmt.Sprintf("depth %d, %s informers", len(row.Tiers), formatWhole(row.Informers)), What: what, Unit: unit,
+			Row: fmt.Sprintf("depth %d, %s informers", len(row.Tiers), formatWhole(row.Informers)), Figure: figure, Unit: unit,
 			Model: price.ThreeDigits(model), Measured: price.ThreeDigits(measured), Check: row.Informers > calibrationInformers,
 		})
 	}
@@ -116,15 +118,15 @@ func (s *fleetSimulation) compare(row *fleetRow) {
 		clientPrice = "client.informer.replica"
 	}
 	informer, informerBytes := s.reader.value(readAt.name+".informer"), s.reader.value(readAt.name+".informerBytes")
-	began := simulation.RunBegin(cfg, simulation.Begin{
+	storm := simulation.RunStorm(cfg, simulation.Storm{
 		Watchers: row.Informers, Resources: int(row.Informers / row.Clients), CPUSeconds: informer,
 		WatcherSeconds: s.reader.value(clientPrice),
-		ProofInterval:  row.Informers / row.Clients / row.PerSecond,
+		ProofSeconds:   row.Informers / row.Clients / row.PerSecond,
 	})
 	baseline := s.report.baseline(row.Setup)
 	writes := row.Opening.Writes / baseline.Writes // during the storm, to those of the baseline
-	add("storm, time", "s", began.Seconds, row.Opening.Seconds)
-	add("storm, CPU", "s", began.CPUSeconds, row.Opening.servingCost().CPUSeconds-baseline.servingCost().CPUSeconds*writes)
+	add("storm, time", "s", storm.Seconds, row.Opening.Seconds)
+	add("storm, CPU", "s", storm.CPUSeconds, row.Opening.servingCost().CPUSeconds-baseline.servingCost().CPUSeconds*writes)
 	add("storm, sent", "B", informerBytes*row.Informers, row.Opening.servingCost().SentBytes-baseline.servingCost().SentBytes*writes)
 }
 
@@ -140,7 +142,7 @@ func (s *fleetSimulation) memoryBytes(row *fleetRow, tier int) float64 {
 	if tier < len(row.Tiers) {
 		return count * p.base
 	}
-	return count*(p.base+p.used) + row.Informers*(p.watch+p.begin) + row.Clients*p.connection
+	return count*(p.base+p.used) + row.Informers*(p.watch+p.stormWatch) + row.Clients*p.connection
 }
 
 // sentBytes returns the bytes that a tier sends in the time of the writes.

@@ -27,7 +27,7 @@ func compareLists(dir string, constants Constants) ([]Comparison, error) {
 		}
 		list := readLoad{count: 1, kind: readList, encoding: price.JSON, bytes: x.Bytes}
 		all = append(all, Comparison{
-			Row: name, What: "LIST of all " + x.Workload + ", CPU", Unit: "s",
+			Row: name, Figure: "LIST of all " + x.Workload + ", CPU", Unit: "s",
 			Model: price.ThreeDigits(list.cpuSeconds(p)), Measured: price.ThreeDigits(x.CPUMillis / 1e3), Check: true,
 		})
 	}

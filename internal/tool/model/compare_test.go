@@ -76,9 +76,9 @@ func TestCompare(t *testing.T) {
 		if c.Check {
 			checks++
 		}
-		far := farRows[[2]string{c.Row, c.What}]
+		far := farRows[[2]string{c.Row, c.Figure}]
 		if least, most := min(-tolerance, far), max(tolerance, far); c.Deviation() < least || c.Deviation() > most {
-			t.Errorf("%s: %s is %g, and %g was measured: %+.0f %%", c.Row, c.What, c.Model, c.Measured, 100*c.Deviation())
+			t.Errorf("%s: %s is %g, and %g was measured: %+.0f %%", c.Row, c.Figure, c.Model, c.Measured, 100*c.Deviation())
 		}
 	}
 	if checks < 30 {

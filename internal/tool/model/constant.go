@@ -26,9 +26,10 @@ type Constant struct {
 	// Unit is s (seconds of time, or of one processor), B (bytes), s/B, B/B, 1/s or 1.
 	Unit   string `json:"unit"`
 	Origin Origin `json:"origin"`
-	// Source names the report and its rows, or what an assumption rests on. Meaning says what the
-	// value is of. Lists are sorted by name, so no text may refer to the one before it.
-	Source  string `json:"source"`
+	// Source is the report with its rows, or what an assumption rests on. It must stand alone,
+	// because lists are sorted by name.
+	Source string `json:"source"`
+	// Meaning completes "the value of", as in "a GET that etcd answers". It must stand alone, too.
 	Meaning string `json:"meaning"`
 }
 
@@ -36,11 +37,11 @@ type Constant struct {
 type Constants map[string]Constant
 
 //go:embed constants.json
-var embedded []byte
+var defaultJSON []byte
 
 // DefaultConstants returns the constants in the binary.
 func DefaultConstants() (Constants, error) {
-	d := json.NewDecoder(bytes.NewReader(embedded))
+	d := json.NewDecoder(bytes.NewReader(defaultJSON))
 	d.DisallowUnknownFields()
 	var c Constants
 	if err := d.Decode(&c); err != nil {
@@ -60,9 +61,10 @@ func (c Constants) write(out io.Writer) error {
 	return nil
 }
 
+// names returns the names, sorted.
 func (c Constants) names() []string { return slices.Sorted(maps.Keys(c)) }
 
-// constantReader reads constants by name. err is the error for the first one that is missing.
+// constantReader reads constants by name. err is the error for the first missing constant.
 type constantReader struct {
 	constants Constants
 	err       error

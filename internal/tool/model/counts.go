@@ -13,12 +13,12 @@ type clusterCounts struct {
 	nodes   float64 // of the real cluster
 }
 
-// otherEvents is a second name of the resource events: its objects are the same.
-const otherEvents = "events.events.k8s.io"
+// eventsAlias is a second name of the resource events, with the same objects.
+const eventsAlias = "events.events.k8s.io"
 
-// growing decides which resources grow with the nodes: those with at least this number of objects
-// for each node. Others, such as drivers and classes, keep their number.
-const growing = 0.1
+// minPerNode is the number of objects per node from which a resource grows with the nodes. Other
+// resources, such as drivers and classes, keep their number.
+const minPerNode = 0.1
 
 // readCounts reads the file Counts. It replaces the values of flags that the file has.
 func (c *Cluster) readCounts() error {
@@ -47,7 +47,7 @@ func (c *Cluster) readCounts() error {
 
 // scaledObjects returns the number of a resource's objects in a cluster with a number of nodes.
 func (c *clusterCounts) scaledObjects(r *clusterprofile.Resource, nodes float64) float64 {
-	if r.Objects < growing*c.nodes {
+	if r.Objects < minPerNode*c.nodes {
 		return r.Objects
 	}
 	return r.Objects * nodes / c.nodes
@@ -74,7 +74,7 @@ func (c *clusterCounts) apply(resources map[string]resourceLoad, nodes float64) 
 	}
 	for i := range c.profile.Resources {
 		r := &c.profile.Resources[i]
-		if r.Resource == otherEvents {
+		if r.Resource == eventsAlias {
 			continue
 		}
 		load := resources[r.Resource]

@@ -28,7 +28,9 @@ type deriver struct {
 // Derive returns the constants that follow from the reports in a directory, and the assumptions.
 func Derive(dir string) (Constants, error) {
 	d := &deriver{dir: dir, constants: assumptions()}
-	for _, step := range []func() error{d.deriveReads, d.deriveEncodings, d.deriveObjects, d.deriveDefinitions, d.deriveWatches, d.deriveFleets} {
+	for _, step := range []func() error{
+		d.deriveReads, d.deriveEncodings, d.deriveObjects, d.deriveDefinitions, d.deriveWatches, d.deriveFleets,
+	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -36,7 +38,8 @@ func Derive(dir string) (Constants, error) {
 	for name, c := range d.constants {
 		c.Value = price.ThreeDigits(c.Value)
 		if c.Value < 0 {
-			return nil, fmt.Errorf("derive constants from %s: %s is %g, below 0: the reports are not of the same machine, or too short", dir, name, c.Value)
+			return nil, fmt.Errorf("derive constants from %s: %s is %g, below 0: the reports are not of the same machine, "+
+				"or too short", dir, name, c.Value)
 		}
 		d.constants[name] = c
 	}
@@ -62,7 +65,8 @@ func (d *deriver) deriveReads() error {
 			s.ScannedMicros / 1e6, "s", Derived,
 			listFile + ": pods-by-label, for each of all pods", "an object that a LIST looks at",
 		})
-		d.set(name+".listByte.json", Constant{s.ByteNanos[price.JSON] / 1e9, "s/B", Derived, listFile + ": pods-json", "a byte of a LIST as JSON"})
+		d.set(name+".listByte.json", Constant{s.ByteNanos[price.JSON] / 1e9, "s/B", Derived, listFile + ": pods-json",
+			"a byte of a LIST as JSON"})
 		d.set(name+".listByte.protobuf", Constant{
 			s.ByteNanos[price.Protobuf] / 1e9, "s/B", Derived,
 			listFile + ": pods-protobuf", "a byte of a LIST as protobuf",
@@ -194,7 +198,8 @@ func (d *deriver) deriveWatches() error {
 			watchFile + ": all-h2-1000, the row with the most connections", "an event to a watcher, each with a connection",
 		})
 		d.set(s.Name+".handshake", Constant{many.open - few.open, "s", Derived, watchFile + ": all-h2-1000, less all-h2-20", "a new connection"})
-		d.set(s.Name+".connection", Constant{connection, "B", Derived, watchFile + ": memory at all-h2-1000, less all-h2-20", "memory for a connection"})
+		d.set(s.Name+".connection", Constant{connection, "B", Derived, watchFile + ": memory at all-h2-1000, less all-h2-20",
+			"memory for a connection"})
 		d.set(s.Name+".watch", Constant{
 			(much.rss-little.rss)/(much.watchers-little.watchers) - connection*(much.connections-little.connections)/(much.watchers-little.watchers), "B", Derived,
 			watchFile + ": memory at names-8000, less names-1000", "memory for a watch",

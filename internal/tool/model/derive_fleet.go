@@ -9,14 +9,14 @@ import (
 // checks the simulation with larger fleets.
 const calibrationInformers = 1000
 
-// deriveFleets sets the prices that bench replica and bench tree have measured. They are the prices
-// of writes at a server and a replica, and of informers that all begin at once.
+// deriveFleets sets the prices that bench replica and bench tree have measured: of writes at a
+// server and a replica, and of informers in a storm.
 func (d *deriver) deriveFleets() error {
 	f, err := readFleets(d.dir)
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(*fleets) error{d.deriveQuietServers, d.deriveQuietReplicas, d.deriveInformers, d.deriveBegins, d.deriveBytes} {
+	for _, step := range []func(*fleets) error{d.deriveQuietServers, d.deriveQuietReplicas, d.deriveInformers, d.deriveStorms, d.deriveBytes} {
 		if err := step(f); err != nil {
 			return err
 		}
@@ -99,9 +99,9 @@ func pooledMean(pairs []fleetPair, cost, count func(p fleetPair) float64) float6
 	return sum / n
 }
 
-// fitLine returns the straight line through points (x, y) by least squares: y at x = 0, which is at
-// least 0, and the slope.
-func fitLine(points [][2]float64) (rest, each float64) {
+// fitLine returns the straight line through points (x, y) by least squares: y at x = 0, or 0 if it
+// is negative, and the slope.
+func fitLine(points [][2]float64) (intercept, slope float64) {
 	n := float64(len(points))
 	var sx, sy, sxx, sxy float64 // sums of x, y, x² and x·y
 	for _, p := range points {
@@ -111,9 +111,9 @@ func fitLine(points [][2]float64) (rest, each float64) {
 		sxy += p[0] * p[1]
 	}
 	if spread := n*sxx - sx*sx; spread > 0 {
-		each = (n*sxy - sx*sy) / spread
+		slope = (n*sxy - sx*sy) / spread
 	}
-	return max(0, (sy-each*sx)/n), each
+	return max(0, (sy-slope*sx)/n), slope
 }
 
 // deriveQuietServers sets the prices of writes without readers, from rows with 10 and 50 writes a
@@ -251,9 +251,9 @@ func fitMemory(pairs []fleetPair) (process, informer float64) {
 	return process, max(0, im-process*pi) / ii
 }
 
-// deriveBegins sets the CPU and the memory of an informer that begins at the same time as all
-// others. The part of the CPU that other constants do not explain is the price of objects.
-func (d *deriver) deriveBegins(f *fleets) error {
+// deriveStorms sets the CPU and the memory of an informer in a storm. The CPU that other constants
+// do not explain is the price of objects.
+func (d *deriver) deriveStorms(f *fleets) error {
 	informers := func(p fleetPair) float64 { return p.row.Informers }
 	for name, setups := range map[string][]string{kubernetes: atServer, millrace: atMillrace, replica: atReplica} {
 		rows := map[string]string{kubernetes: serverRows, millrace: replicaFile + ": serve", replica: replicaRows}[name]

@@ -12,7 +12,8 @@ import (
 
 // addFlags defines the flags of a cluster in a set. The defaults are a usual cluster.
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: objects of each node, and their sizes")
+	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: "+
+		"objects of each node, and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
 	f.Var(newSizeValue(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
 	f.Var(newSizeValue(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
@@ -21,7 +22,8 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
 	f.DurationVar(&c.LeaseInterval, "lease-interval", 10*time.Second, "time between two renewals of a node's lease")
 	f.DurationVar(&c.StatusInterval, "status-interval", 5*time.Minute, "time between two writes of a node's status")
-	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"}, "profiles of the agents that run in addition to kubelet and kube-proxy, as in millrace-lab hollow")
+	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"},
+		"profiles of the agents that run in addition to kubelet and kube-proxy, as in millrace-lab hollow")
 	f.StringVar(&c.Profiles, "profiles", "", "directory with profiles of your own")
 	f.BoolVar(&c.KubeProxy, "kube-proxy", true, "a kube-proxy runs on each node")
 	f.BoolVar(&c.Optional, "optional", false, "the servers serve the resources that profiles mark as optional, such as Cilium's")

@@ -37,11 +37,11 @@ type bar struct {
 func (r *Report) writeHTML(name string) error {
 	return display.WritePage(name, pageTemplate, template.FuncMap{
 		"whole": formatWhole, "number": formatNumber, "value": formatValue,
-		"each":     func(u ProcessUsage) float64 { return u.SentBytes / float64(u.Processes) },
+		"sent":     func(u ProcessUsage) float64 { return u.sentPerProcess() },
 		"tree":     treeText,
 		"cpu":      tiersCPU,
 		"last":     func(tiers []ProcessUsage) ProcessUsage { return tiers[len(tiers)-1] },
-		"join":     func(all []string) string { return strings.Join(all, ", ") },
+		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
 		"letter":   func(figures string) string { return string(origins()[figures][:1]) },
 		"constant": func(name string) Constant { return r.Constants[name] },
 	}, r.page())
@@ -52,22 +52,21 @@ func (r *Report) page() *htmlPage {
 	return &htmlPage{
 		Report: r, Names: r.Constants.names(),
 		CPU:    r.bars(formatNumber, func(u *Usage) float64 { return u.Servers.CPU }),
-		Memory: r.bars(func(v float64) string { return display.Size(v) }, func(u *Usage) float64 { return u.Servers.BegunBytes }),
+		Memory: r.bars(formatBytes, func(u *Usage) float64 { return u.Servers.StormBytes }),
 	}
 }
 
 // bars returns the bars of a figure of the API servers, at all sizes.
 func (r *Report) bars(format func(float64) string, value func(*Usage) float64) []barGroup {
-	least := math.Inf(1)
-	var most float64
+	smallest, largest := math.Inf(1), 0.0
 	for i := range r.Sizes {
 		for j := range r.Sizes[i].Results {
 			v := value(r.Sizes[i].Results[j].Usage)
-			least, most = min(least, v), max(most, v)
+			smallest, largest = min(smallest, v), max(largest, v)
 		}
 	}
-	low := math.Floor(math.Log10(least))
-	span := max(1e-9, math.Log10(most)-low)
+	low := math.Floor(math.Log10(smallest))
+	span := max(1e-9, math.Log10(largest)-low)
 	groups := make([]barGroup, len(r.Sizes))
 	for i := range r.Sizes {
 		groups[i].Nodes = formatWhole(r.Sizes[i].Nodes)

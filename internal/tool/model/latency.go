@@ -9,12 +9,12 @@ import (
 const (
 	// simulatedWrites is about the number of writes that a run simulates.
 	simulatedWrites = 10_000
-	longestRun      = 30.0 // seconds
-	// smallShare is the part of all deliveries below which the events of a resource are not
-	// simulated. They only take processors.
-	smallShare = 0.01
-	// mostUsed is the part of the processors above which a queue would grow without end.
-	mostUsed = 0.95
+	maxRunSeconds   = 30.0 // simulated
+	// minDeliveries is the fraction of all deliveries below which the events of a resource are not
+	// simulated. Such events only take processors.
+	minDeliveries = 0.01
+	// maxUtilization is the fraction of the processors above which a queue would grow without end.
+	maxUtilization = 0.95
 )
 
 // simulateEvents simulates the tree, and returns the latencies of events. It returns nil if some
@@ -26,7 +26,7 @@ func (m *calculator) simulateEvents(c *Cluster, l *load, u *Usage, seed uint64) 
 		return nil
 	}
 	cfg := simulation.Config{
-		Seed: seed, Classes: s.classes, Seconds: min(longestRun, simulatedWrites/perSecond),
+		Seed: seed, Classes: s.classes, Seconds: min(maxRunSeconds, simulatedWrites/perSecond),
 		Write:      simulation.Lognormal{Median: m.reader.value("write.p50"), P99: m.reader.value("write.p99")},
 		HopSeconds: m.reader.value("hop"),
 	}
@@ -59,14 +59,14 @@ type latencySimulation struct {
 }
 
 // addClasses adds classes for the resources with many deliveries, and returns the number of their
-// writes in a second.
+// writes per second.
 func (s *latencySimulation) addClasses(l *load) (perSecond float64) {
 	total := 0.0
 	for _, name := range l.eventResources() {
 		total += l.events[name].perSecond * l.events[name].watchers
 	}
 	for _, name := range l.eventResources() {
-		if e := l.events[name]; e.perSecond*e.watchers >= smallShare*total {
+		if e := l.events[name]; e.perSecond*e.watchers >= minDeliveries*total {
 			s.classes = append(s.classes, simulation.Class{PerSecond: e.perSecond, Watchers: e.watchers, Bytes: e.bytes / e.watchers})
 			perSecond += e.perSecond
 		}
@@ -74,17 +74,17 @@ func (s *latencySimulation) addClasses(l *load) (perSecond float64) {
 	return perSecond
 }
 
-// tierConfig returns the Tier for a tier's usage. follows says that its processes follow a tier,
-// and children is the number of processes that follow them: 0 for the last tier. The work apart
-// from the simulated events takes processors away from these. ok is false if the processors or
-// networks cannot do the work.
+// tierConfig returns the simulated Tier for the usage of a tier. follows says that its processes
+// follow another tier. children is the number of processes that follow this tier: 0 for the last.
+// Work that is not simulated is taken off Tier.Cores. ok is false if the processors or networks
+// cannot do the work.
 func (s *latencySimulation) tierConfig(u *ProcessUsage, follows bool, children int) (tier simulation.Tier, ok bool) {
 	c, p, n := s.cluster, u.prices, float64(u.Processes)
 	t := simulation.Tier{Processes: u.Processes, EventSeconds: p.event, FeedSeconds: p.event, ByteSeconds: 1 / c.networkBytes()}
 	if follows {
 		t.FollowSeconds = p.takeBusy
 	}
-	if u.cpuPerProcess() > mostUsed*c.Cores || u.SentBytes/n > mostUsed*c.networkBytes() {
+	if u.cpuPerProcess() > maxUtilization*c.Cores || u.SentBytes/n > maxUtilization*c.networkBytes() {
 		return t, false
 	}
 	simulated := 0.0
@@ -94,6 +94,6 @@ func (s *latencySimulation) tierConfig(u *ProcessUsage, follows bool, children i
 			simulated += class.PerSecond * class.Watchers / n * p.event
 		}
 	}
-	t.Cores = min(c.Cores, max(c.Cores*(1-mostUsed), c.Cores-max(0, u.cpuPerProcess()-simulated)))
+	t.Cores = min(c.Cores, max(c.Cores*(1-maxUtilization), c.Cores-max(0, u.cpuPerProcess()-simulated)))
 	return t, true
 }

@@ -7,112 +7,143 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// Limit is a bound that a cluster may reach.
+// Limit is a bound that a cluster may reach. Its unit depends on the limit; the texts have it.
 type Limit struct {
-	What string `json:"what"`
-	// Value is the amount that the cluster needs, and Most the amount that it has.
-	Value float64 `json:"value"`
-	Most  float64 `json:"most"`
-	// Text is Value and Most as text, and There is Most as text.
-	Text  string `json:"text"`
-	There string `json:"there"`
+	// Name is what runs short, such as "CPU of the servers".
+	Name string `json:"name"`
+	// Needed is the amount that the cluster needs, and Available the amount that it has.
+	Needed        float64 `json:"needed"`
+	Available     float64 `json:"available"`
+	NeededText    string  `json:"neededText"`
+	AvailableText string  `json:"availableText"`
 	// Nodes is the number of nodes at which the limit is reached. 0: at no size.
 	Nodes float64 `json:"nodes,omitempty"`
-	// Helps says what raises the limit.
-	Helps string `json:"helps"`
+	// Remedy is what raises the limit.
+	Remedy string `json:"remedy"`
 }
 
 // isExceeded reports whether the cluster needs more than it has.
-func (l *Limit) isExceeded() bool { return l.Value > l.Most }
+func (l *Limit) isExceeded() bool { return l.Needed > l.Available }
 
 const (
-	// requestTimeout is kube-apiserver's --request-timeout, in seconds. A LIST that takes longer
-	// is cut off, and comes again.
-	requestTimeout = 60.0
-	// eventObjective is the objective for the p99 of watch events, in seconds.
-	eventObjective = 1.0
+	// requestTimeoutSeconds is kube-apiserver's --request-timeout. A LIST that takes longer is cut
+	// off, and its client sends it again.
+	requestTimeoutSeconds = 60.0
+	// eventObjectiveSeconds is the objective for the p99 of watch events.
+	eventObjectiveSeconds = 1.0
 )
 
 // limitList collects limits.
 type limitList []Limit
 
-// amount formats the amounts of a limit. unit follows the last number.
-type amount struct {
-	format func(v float64) string
-	unit   string
+// amountFormat formats an amount of a limit with its unit.
+type amountFormat func(v float64) string
+
+func formatCores(v float64) string   { return formatNumber(v) + " processors" }
+func formatTraffic(v float64) string { return display.Size(v) + "/s" }
+func formatRate(v float64) string    { return formatWhole(v) + "/s" }
+
+// add adds a limit, and sets its texts.
+func (l *limitList) add(format amountFormat, limit Limit) {
+	limit.NeededText, limit.AvailableText = format(limit.Needed), format(limit.Available)
+	*l = append(*l, limit)
 }
 
-func coresAmount() amount   { return amount{formatNumber, " processors"} }
-func bytesAmount() amount   { return amount{func(v float64) string { return display.Size(v) }, ""} }
-func trafficAmount() amount { return amount{func(v float64) string { return display.Size(v) }, "/s"} }
-func secondsAmount() amount { return amount{display.Seconds, ""} }
-func countAmount() amount   { return amount{formatWhole, ""} }
-func rateAmount() amount    { return amount{formatWhole, "/s"} }
-
-// addLimit adds a limit. The caller sets Helps of the result before it adds another one.
-func (l *limitList) addLimit(what string, value, most float64, a amount) *Limit {
-	there := a.format(most) + a.unit
-	*l = append(*l, Limit{What: what, Value: value, Most: most, Text: a.format(value) + " of " + there, There: there})
-	return &(*l)[len(*l)-1]
+// addStorm adds the limit of the time that a storm takes.
+func (l *limitList) addStorm(u *Usage, remedy string) {
+	l.add(display.Seconds, Limit{
+		Name: "simultaneous start of all programs", Needed: u.StormSeconds, Available: requestTimeoutSeconds,
+		Remedy: remedy + "; programs that start one after another",
+	})
 }
 
-// limits returns the limits of a setup. The first one is named first if several are reached at the
-// same size.
+// limits returns the limits of a setup. If several are reached at the same size, reports name the
+// first in this order.
 func (m *calculator) limits(c *Cluster, u *Usage, setup Setup) []Limit {
 	n := float64(u.Servers.Processes)
-	readHelp := "a tree of replicas, at which nodes read"
-	alsoHelps := "; " + readHelp
+	readRemedy := "a tree of replicas, at which nodes read"
+	furtherRemedy := "; " + readRemedy
 	if setup.Replicas {
-		readHelp = "more servers"
-		alsoHelps = ""
+		readRemedy = "more servers"
+		furtherRemedy = ""
 	}
-	var all limitList
-	all.addLimit("writes of an etcd", u.Etcd.MostWrites, m.reader.value("etcd.writesPerSecond"), rateAmount()).Helps =
-		c.etcdHelp("longer intervals of leases, several clusters, or another store")
-	all.addLimit("database of an etcd", u.Etcd.MostBytes, m.reader.value("etcd.databaseBytes"), bytesAmount()).Helps =
-		c.etcdHelp("fewer or smaller objects, several clusters, or another store")
-	all.addLimit("CPU of the servers", u.Servers.CPU, n*c.Cores, coresAmount()).Helps = "more servers or processors, longer intervals of leases" + alsoHelps
-	all.addLimit("memory of a server", u.Servers.BegunBytes, c.MemoryBytes, bytesAmount()).Helps = "more memory, fewer or smaller objects" + alsoHelps
-	all.addLimit("network of a server", u.Servers.SentBytes/n, c.networkBytes(), trafficAmount()).Helps = readHelp
+	var l limitList
+	l.add(formatRate, Limit{
+		Name: "writes of an etcd", Needed: u.Etcd.MaxWrites, Available: m.reader.value("etcd.writesPerSecond"),
+		Remedy: c.etcdRemedy("longer intervals of leases, several clusters, or another store"),
+	})
+	l.add(formatBytes, Limit{
+		Name: "database of an etcd", Needed: u.Etcd.MaxBytes, Available: m.reader.value("etcd.databaseBytes"),
+		Remedy: c.etcdRemedy("fewer or smaller objects, several clusters, or another store"),
+	})
+	l.add(formatCores, Limit{
+		Name: "CPU of the servers", Needed: u.Servers.CPU, Available: n * c.Cores,
+		Remedy: "more servers or processors, longer intervals of leases" + furtherRemedy,
+	})
+	l.add(formatBytes, Limit{
+		Name: "memory of a server", Needed: u.Servers.StormBytes, Available: c.MemoryBytes,
+		Remedy: "more memory, fewer or smaller objects" + furtherRemedy,
+	})
+	l.add(formatTraffic, Limit{
+		Name: "network of a server", Needed: u.Servers.SentBytes / n, Available: c.networkBytes(), Remedy: readRemedy,
+	})
 	if setup.Replicas {
-		m.addTreeLimits(c, u, &all)
-		return all
+		m.addTreeLimits(c, u, &l)
+		return l
 	}
-	all.addLimit("fan-out of an event at a server", u.Servers.EventSeconds, eventObjective, secondsAmount()).Helps = readHelp
-	all.addLimit("simultaneous start of all programs", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = readHelp + "; programs that start one after another"
-	return all
+	l.add(display.Seconds, Limit{
+		Name: "fan-out of an event at a server", Needed: u.Servers.EventSeconds, Available: eventObjectiveSeconds, Remedy: readRemedy,
+	})
+	l.addStorm(u, readRemedy)
+	return l
 }
 
-// addTreeLimits adds the limits of replicas. If the model chooses their number (--tree=auto), it
-// adds only the limits that more replicas do not raise.
-func (m *calculator) addTreeLimits(c *Cluster, u *Usage, all *limitList) {
-	last := u.readers
-	if c.tree == nil {
-		feeding := 0.0
-		for depth := range len(u.Tiers) - 1 {
-			feeding = max(feeding, u.Tiers[depth].cpuPerProcess())
-		}
-		const less = "fewer resources that all nodes read"
-		all.addLimit("memory of a replica", last.fixedBytes, sizedMemory*c.MemoryBytes, bytesAmount()).Helps =
-			"more memory; replicas that follow only some resources; " + less
-		all.addLimit("feed of a replica", last.fixedCPU, sizedCPU*c.Cores, coresAmount()).Helps = "replicas that follow only some resources; " + less
-		all.addLimit("CPU of a feeding replica", feeding, c.Cores, coresAmount()).Helps = less + "; kubelets that write to the servers themselves"
-		all.addLimit("number of replicas", float64(last.Processes), maxReplicas, countAmount()).Helps = less
+// addTreeLimits adds the limits of replicas.
+func (m *calculator) addTreeLimits(c *Cluster, u *Usage, l *limitList) {
+	if c.tree == nil { // --tree=auto
+		m.addAutoTreeLimits(c, u, l)
 		return
 	}
-	const more = "more replicas in --tree, or --tree=auto"
+	const remedy = "more replicas in --tree, or --tree=auto"
 	for depth := range u.Tiers {
-		t, at := &u.Tiers[depth], fmt.Sprintf(" of a replica at depth %d", depth+1)
-		all.addLimit("CPU"+at, t.cpuPerProcess(), c.Cores, coresAmount()).Helps = more
-		all.addLimit("memory"+at, t.BegunBytes, c.MemoryBytes, bytesAmount()).Helps = more
-		all.addLimit("network"+at, t.SentBytes/float64(t.Processes), c.networkBytes(), trafficAmount()).Helps = more
+		t, suffix := &u.Tiers[depth], fmt.Sprintf(" of a replica at depth %d", depth+1)
+		l.add(formatCores, Limit{Name: "CPU" + suffix, Needed: t.cpuPerProcess(), Available: c.Cores, Remedy: remedy})
+		l.add(formatBytes, Limit{Name: "memory" + suffix, Needed: t.StormBytes, Available: c.MemoryBytes, Remedy: remedy})
+		l.add(formatTraffic, Limit{Name: "network" + suffix, Needed: t.sentPerProcess(), Available: c.networkBytes(), Remedy: remedy})
 	}
-	all.addLimit("fan-out of an event at a replica", last.EventSeconds, eventObjective, secondsAmount()).Helps = more
-	all.addLimit("simultaneous start of all programs", u.BeginSeconds, requestTimeout, secondsAmount()).Helps = more + "; programs that start one after another"
+	l.add(display.Seconds, Limit{
+		Name: "fan-out of an event at a replica", Needed: u.readers.EventSeconds, Available: eventObjectiveSeconds, Remedy: remedy,
+	})
+	l.addStorm(u, remedy)
 }
 
-// etcdHelp returns what helps an etcd: a separate etcd for further resources, and then other.
-func (c *Cluster) etcdHelp(other string) string {
+// addAutoTreeLimits adds the limits of a tree whose replicas the model counts: the limits that more
+// replicas do not raise.
+func (m *calculator) addAutoTreeLimits(c *Cluster, u *Usage, l *limitList) {
+	feedingCPU := 0.0 // of the busiest replica that feeds others
+	for depth := range len(u.Tiers) - 1 {
+		feedingCPU = max(feedingCPU, u.Tiers[depth].cpuPerProcess())
+	}
+	const fewerResources = "fewer resources that all nodes read"
+	l.add(formatBytes, Limit{
+		Name: "memory of a replica", Needed: u.readers.fixedBytes, Available: sizedMemory * c.MemoryBytes,
+		Remedy: "more memory; replicas that follow only some resources; " + fewerResources,
+	})
+	l.add(formatCores, Limit{
+		Name: "feed of a replica", Needed: u.readers.fixedCPU, Available: sizedCPU * c.Cores,
+		Remedy: "replicas that follow only some resources; " + fewerResources,
+	})
+	l.add(formatCores, Limit{
+		Name: "CPU of a feeding replica", Needed: feedingCPU, Available: c.Cores,
+		Remedy: fewerResources + "; kubelets that write to the servers themselves",
+	})
+	l.add(formatWhole, Limit{
+		Name: "number of replicas", Needed: float64(u.readers.Processes), Available: maxReplicas, Remedy: fewerResources,
+	})
+}
+
+// etcdRemedy returns what relieves an etcd: a separate etcd for further resources, and then other.
+func (c *Cluster) etcdRemedy(other string) string {
 	switch {
 	case len(c.OwnEtcd) == 0:
 		return "a separate etcd for leases and events (--own-etcd=leases,events); " + other
@@ -122,26 +153,26 @@ func (c *Cluster) etcdHelp(other string) string {
 	return other
 }
 
-// Bounds of the search for the size at which something breaks.
+// The search for the size at which a limit is exceeded.
 const (
-	fewestNodes   = 10.0
-	mostNodes     = float64(maxNodes)
+	minNodes      = 10.0
 	searchSteps   = 20
-	nodesDigits   = 2 // of a result that mean something
-	ratioOfBounds = mostNodes / fewestNodes
+	nodesDigits   = 2 // significant digits of a result
+	ratioOfBounds = maxNodes / minNodes
 )
 
 // breakPoint returns the number of nodes from which a limit is exceeded, while all else stays as it
-// is. It returns 0 if no size exceeds the limit.
+// is. If a size exceeds the limit, all larger sizes must exceed it, too. breakPoint returns
+// minNodes if that size exceeds the limit, and 0 if maxNodes do not.
 func breakPoint(exceeded func(nodes float64) bool) float64 {
 	switch {
-	case exceeded(fewestNodes):
-		return fewestNodes
-	case !exceeded(mostNodes):
+	case exceeded(minNodes):
+		return minNodes
+	case !exceeded(maxNodes):
 		return 0
 	}
 	low, high := 0.0, 1.0 // exponents of ratioOfBounds
-	nodes := func(exponent float64) float64 { return fewestNodes * math.Pow(ratioOfBounds, exponent) }
+	nodes := func(exponent float64) float64 { return minNodes * math.Pow(ratioOfBounds, exponent) }
 	for range searchSteps {
 		middle := (low + high) / 2
 		if exceeded(nodes(middle)) {
@@ -161,6 +192,9 @@ func roundNodes(v float64) float64 {
 	scale := math.Pow(10, math.Floor(math.Log10(v))-nodesDigits+1)
 	return math.Round(v/scale) * scale
 }
+
+// formatBytes returns a size such as 64 GB.
+func formatBytes(v float64) string { return display.Size(v) }
 
 // formatNumber returns a number with three digits, or with a unit if it is large.
 func formatNumber(v float64) string {

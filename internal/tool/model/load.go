@@ -13,13 +13,14 @@ import (
 type load struct {
 	// A program has one connection, or more if it has more watches than a connection takes.
 	connections, watches float64
-	// streams is the most watches of one program.
+	// streams is the number of watches of the program with the most watches.
 	streams float64
 	events  map[string]*eventLoad // by resource
-	// steady has the reads of a second. begin has the reads of all programs when they begin.
-	steady, begin []readLoad
-	// resources are the resources that are read. unknown are those among them whose numbers are
-	// guesses.
+	// steady has the reads per second in steady state. storm has the reads of all programs when
+	// they start.
+	steady, storm []readLoad
+	// resources are the resources that are read. unknown are the resources among them whose
+	// numbers are guesses.
 	resources, unknown map[string]bool
 }
 
@@ -48,8 +49,8 @@ type readKind int
 const (
 	readGet readKind = iota
 	readList
-	readOpen    // a watch that begins without objects
-	readInitial // a watch that begins with all objects
+	readOpen    // the start of a watch without objects
+	readInitial // the start of a watch with all objects
 )
 
 // gzipFrom is the size from which servers compress a LIST, in bytes.
@@ -78,7 +79,9 @@ func (l *load) addProfile(c *Cluster, p *agentprofile.Profile, per string, w wir
 		if a.Per == agentprofile.PerNode {
 			instances *= c.Nodes
 		}
-		program := &programLoad{load: l, cluster: c, instances: instances, protobufRatio: w.protobufRatio, restarts: perSecond(a.Restart)}
+		program := &programLoad{
+			load: l, cluster: c, instances: instances, protobufRatio: w.protobufRatio, restarts: perSecond(a.Restart),
+		}
 		for j := range a.Reads {
 			r := &a.Reads[j]
 			name := r.ResourceName()
@@ -104,12 +107,11 @@ type programLoad struct {
 	cluster       *Cluster
 	instances     float64 // in the whole cluster
 	protobufRatio float64
-	restarts      float64 // of an instance, in a second
+	restarts      float64 // of an instance, per second
 	streams       float64 // watches of an instance so far
 }
 
-// perSecond returns how often something happens in a second whose interval is in a range. A zero
-// range means never.
+// perSecond returns the rate of something whose interval is in a range. A zero range means never.
 func perSecond(interval agentprofile.Range) float64 {
 	mean := (interval.Min + interval.Max).Seconds() / 2
 	if mean == 0 {
@@ -118,18 +120,18 @@ func perSecond(interval agentprofile.Range) float64 {
 	return 1 / mean
 }
 
-// addRead adds a read of the program: when it begins, when it restarts, and what it repeats.
+// addRead adds a read of the program: when the program starts or restarts, and what it repeats.
 func (p *programLoad) addRead(r *agentprofile.Read, resource resourceLoad) {
-	share := p.share(r, resource)
+	fraction := p.selectedFraction(r, resource)
 	each := 1.0 // requests of this kind by one program
 	if r.OfPods {
 		each = p.cluster.volumesPerNode()
 	}
 	count := p.instances * each
-	one := readLoad{kind: readList, objects: resource.objects * share, encoding: r.Encoding, scanned: resource.objects}
+	one := readLoad{kind: readList, objects: resource.objects * fraction, encoding: r.Encoding, scanned: resource.objects}
 	one.bytes = one.objects * p.encodedBytes(r, resource.bytes)
 	one.gzip = !r.NoGzip && one.bytes > gzipFrom
-	if share == 1 || strings.Contains(r.Fields, "$node") || r.Namespace != "" || r.OfPods {
+	if fraction == 1 || strings.Contains(r.Fields, "$node") || r.Namespace != "" || r.OfPods {
 		one.scanned = 0 // all objects are returned, or an index or a key finds them
 	}
 	one.fromEtcd = r.ResourceVersion == agentprofile.RevisionUnset
@@ -151,7 +153,7 @@ func (p *programLoad) addRead(r *agentprofile.Read, resource resourceLoad) {
 		if r.Mode == agentprofile.ModeWatchList {
 			first = readInitial
 		}
-		p.addWatches(r, resource, share, count)
+		p.addWatches(r, resource, fraction, count)
 		again := perSecond(r.Timeout)
 		steady(readOpen, again)
 		if r.NoResume {
@@ -161,18 +163,18 @@ func (p *programLoad) addRead(r *agentprofile.Read, resource resourceLoad) {
 		p.streams += each
 	}
 	steady(first, p.restarts)
-	begin := one
-	begin.kind, begin.count = first, count
-	p.load.begin = append(p.load.begin, begin)
-	if first == readList && (r.Mode == agentprofile.ModeWatch) {
+	start := one
+	start.kind, start.count = first, count
+	p.load.storm = append(p.load.storm, start)
+	if first == readList && r.Mode == agentprofile.ModeWatch {
 		open := one
 		open.kind, open.count = readOpen, count
-		p.load.begin = append(p.load.begin, open)
+		p.load.storm = append(p.load.storm, open)
 	}
 }
 
 // addWatches adds count open watches, and the events that they receive.
-func (p *programLoad) addWatches(r *agentprofile.Read, resource resourceLoad, share, count float64) {
+func (p *programLoad) addWatches(r *agentprofile.Read, resource resourceLoad, fraction, count float64) {
 	p.load.watches += count
 	if resource.changes == 0 {
 		return
@@ -183,8 +185,8 @@ func (p *programLoad) addWatches(r *agentprofile.Read, resource resourceLoad, sh
 		e = &eventLoad{perSecond: resource.changes}
 		p.load.events[name] = e
 	}
-	e.watchers += count * share
-	e.bytes += count * share * p.encodedBytes(r, resource.bytes)
+	e.watchers += count * fraction
+	e.bytes += count * fraction * p.encodedBytes(r, resource.bytes)
 }
 
 // encodedBytes returns the size of an object in the encoding of a read. json is its size as JSON.
@@ -198,13 +200,13 @@ func (p *programLoad) encodedBytes(r *agentprofile.Read, json float64) float64 {
 	return json
 }
 
-// share returns the part of a resource's objects, from 0 to 1, that a read selects.
-func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64 {
+// selectedFraction returns the fraction of a resource's objects that a read selects.
+func (p *programLoad) selectedFraction(r *agentprofile.Read, resource resourceLoad) float64 {
 	if resource.objects == 0 {
 		return 1
 	}
 	one := 1 / max(1, resource.objects)
-	share := 1.0
+	fraction := 1.0
 	switch {
 	case r.OfPods, r.Name != "":
 		return one
@@ -213,15 +215,15 @@ func (p *programLoad) share(r *agentprofile.Read, resource resourceLoad) float64
 	case strings.Contains(r.Fields+r.Labels, "$node"):
 		return 1 / max(1, p.cluster.Nodes)
 	case strings.Contains(r.Fields, "metadata.namespace="), r.Namespace != "":
-		share = 1 / p.cluster.namespaces()
+		fraction = 1 / p.cluster.namespaces()
 	}
 	if strings.Contains(strings.ReplaceAll(r.Labels, "!=", ""), "=") {
-		share *= labelShare
+		fraction *= labelShare
 	}
-	return max(share, min(1, one))
+	return max(fraction, min(1, one))
 }
 
-// cpuSeconds returns the CPU of the reads at a process.
+// cpuSeconds returns the CPU of the reads at a process with some prices, in seconds.
 func (r *readLoad) cpuSeconds(p *prices) float64 {
 	encoding := r.pricedEncoding()
 	var each float64 // seconds of one read

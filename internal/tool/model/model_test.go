@@ -61,11 +61,11 @@ func TestWrites(t *testing.T) {
 	r := runModel(t, 30_000, nil)
 	u := entry(t, r, "kube-apiserver").Usage
 	within(t, "writes", u.Etcd.WritesPerSecond, 3000+100+30*(7+5+4+2), 1e-9)
-	if u.Etcd.MostWrites != u.Etcd.WritesPerSecond {
+	if u.Etcd.MaxWrites != u.Etcd.WritesPerSecond {
 		t.Error("one etcd does not have all writes")
 	}
 	own := runModel(t, 30_000, func(c *Cluster) { c.OwnEtcd = []string{"leases", "events"} })
-	within(t, "most writes, leases apart", entry(t, own, "kube-apiserver").Usage.Etcd.MostWrites, 3000, 1e-9)
+	within(t, "most writes, leases apart", entry(t, own, "kube-apiserver").Usage.Etcd.MaxWrites, 3000, 1e-9)
 	slow := runModel(t, 30_000, func(c *Cluster) { c.LeaseInterval = 40 * time.Second })
 	within(t, "writes with slow leases", entry(t, slow, "kube-apiserver").Usage.Etcd.WritesPerSecond, 750+100+30*18, 1e-9)
 }
@@ -77,7 +77,7 @@ func TestManyLeases(t *testing.T) {
 		r := runModel(t, nodes, nil)
 		for i := range r.Sizes[0].Results {
 			e := &r.Sizes[0].Results[i]
-			if got := slices.ContainsFunc(e.Exceeded, func(l Limit) bool { return l.What == "writes of an etcd" }); got != want {
+			if got := slices.ContainsFunc(e.Exceeded, func(l Limit) bool { return l.Name == "writes of an etcd" }); got != want {
 				t.Errorf("%d nodes, %s: too many writes of an etcd: %v, want %v", nodes, e.Setup.Name, got, want)
 			}
 		}
@@ -86,7 +86,7 @@ func TestManyLeases(t *testing.T) {
 
 // TestCPUAtRate has writes that are expensive up to 200 a second.
 func TestCPUAtRate(t *testing.T) {
-	p := &prices{wakeups: 200}
+	p := &prices{quietRate: 200}
 	for perSecond, want := range map[float64]float64{0: 0, 50: 0.2, 200: 0.8, 1000: 0.8 + 0.8} {
 		if got := p.cpuAtRate(0.004, 0.001, perSecond); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%g a second take %g processors, want %g", perSecond, got, want)
@@ -172,10 +172,10 @@ func TestBreaks(t *testing.T) {
 	}
 	first := r.Breaks[0].Limits[0]
 	reached := func(nodes float64) bool {
-		return slices.ContainsFunc(entry(t, runModel(t, int(nodes), nil), "kube-apiserver").Exceeded, func(l Limit) bool { return l.What == first.What })
+		return slices.ContainsFunc(entry(t, runModel(t, int(nodes), nil), "kube-apiserver").Exceeded, func(l Limit) bool { return l.Name == first.Name })
 	}
 	if reached(first.Nodes*0.9) || !reached(first.Nodes*1.1) {
-		t.Errorf("%s is not reached at %g nodes", first.What, first.Nodes)
+		t.Errorf("%s is not reached at %g nodes", first.Name, first.Nodes)
 	}
 }
 
@@ -193,11 +193,11 @@ func TestTree(t *testing.T) {
 	tiers = entry(t, r, "replicas of millrace serve").Usage.Tiers
 	for i := range tiers {
 		u := &tiers[i]
-		if u.cpuPerProcess() > sizedCPU*16*1.01 || u.BegunBytes > sizedMemory*64e9*1.01 || u.SentBytes/float64(u.Processes) > sizedNetwork*10e9/8*1.01 {
+		if u.cpuPerProcess() > sizedCPU*16*1.01 || u.StormBytes > sizedMemory*64e9*1.01 || u.SentBytes/float64(u.Processes) > sizedNetwork*10e9/8*1.01 {
 			t.Errorf("depth %d has too few replicas: %+v", i+1, u)
 		}
 	}
-	if events := entry(t, r, "replicas of millrace serve").Events; events == nil || events.P99 <= events.P50 || events.P99 > eventObjective {
+	if events := entry(t, r, "replicas of millrace serve").Events; events == nil || events.P99 <= events.P50 || events.P99 > eventObjectiveSeconds {
 		t.Errorf("latencies of a tree that is counted: %+v", events)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // origins returns the origin of each kind of figures. Tables mark figures by its first letter.
 func origins() map[string]Origin {
 	return map[string]Origin{
-		"CPU": Derived, "memory": Derived, "sent": Derived, "replicas": Derived, "writes": Derived, "database": Derived, "watches": Derived,
-		"events": Derived, "begin": Derived, "breaks": Derived, "limits": Assumed, "objects": Assumed, "p50": Simulated, "p99": Simulated,
+		"CPU": Derived, "memory": Derived, "sent": Derived, "replicas": Derived, "writes": Derived, "database": Derived,
+		"watches": Derived, "events": Derived, "storm": Derived, "breaks": Derived, "limits": Assumed, "objects": Assumed, "p50": Simulated, "p99": Simulated,
 	}
 }
 
@@ -30,9 +30,9 @@ var reportTables = []struct {
 	make        func(*Report) *render.Table
 }{
 	{tableNeeds, "", (*Report).needTable},
-	{"breaks", "What breaks first, and at how many nodes, with all else as it is", (*Report).breakTable},
-	{"helps", "What helps", (*Report).helpTable},
-	{"lacks", "What there is too little of at these sizes, and how many times as much it would take", (*Report).lackTable},
+	{"breaks", "Limits, and the number of nodes at which each is reached, with all else as it is", (*Report).breakTable},
+	{"remedies", "Remedies", (*Report).remedyTable},
+	{"lacks", "Limits that these sizes exceed, and how many times as much it would take", (*Report).lackTable},
 	{"profiles", "What each profile reads", (*Report).profileTable},
 	{"objects", "What the largest cluster has", (*Report).objectTable},
 }
@@ -60,7 +60,8 @@ const (
 
 // Write prints the report in the format of --output, with the tables of --tables.
 func (r *Report) Write(out io.Writer, o *options) error {
-	return render.WriteWithPlot(out, o.output, r, func(format string) string { return r.text(format, o.tables) }, func() render.Plot { return r.plot(o.plot) })
+	text := func(format string) string { return r.text(format, o.tables) }
+	return render.WriteWithPlot(out, o.output, r, text, func() render.Plot { return r.plot(o.plot) })
 }
 
 // text returns the report as text with the named tables. The tables stand first, then sentences on
@@ -87,49 +88,76 @@ func (r *Report) text(format string, names []string) string {
 	return render.Document(format, first, tables, notes)
 }
 
-// needTable returns a table of what each size needs in each setup.
-func (r *Report) needTable() *render.Table {
-	t := &render.Table{Columns: []render.Column{
-		{Title: "nodes"}, {Title: "read at"},
-		{Group: "API servers", Title: mark("CPU", "CPU")}, {Group: "API servers", Title: mark("memory each", "memory")},
-		{Group: "API servers", Title: mark("memory after a storm", "memory")}, {Group: "API servers", Title: mark("sent/s each", "sent")},
-		{Group: "replicas", Title: mark("number", "replicas")}, {Group: "replicas", Title: mark("CPU", "CPU")},
-		{Group: "replicas", Title: mark("memory each", "memory")}, {Group: "replicas", Title: mark("sent/s each", "sent")},
-		{Group: "etcd", Title: mark("writes/s", "writes")}, {Group: "etcd", Title: mark("CPU", "CPU")}, {Group: "etcd", Title: mark("database", "database")},
-		{Group: "event", Title: mark("p50", "p50")}, {Group: "event", Title: mark("p99", "p99")}, {Title: mark("storm", "begin")},
-	}}
+// result is an Entry with its size.
+type result struct {
+	nodes float64
+	*Entry
+}
+
+// results returns the results of all sizes.
+func (r *Report) results() []result {
+	var results []result
 	for i := range r.Sizes {
 		for j := range r.Sizes[i].Results {
-			t.Add(needCells(r.Sizes[i].Nodes, &r.Sizes[i].Results[j])...)
+			results = append(results, result{r.Sizes[i].Nodes, &r.Sizes[i].Results[j]})
 		}
 	}
-	return t
+	return results
+}
+
+// needTable returns a table of what each size needs in each setup.
+func (r *Report) needTable() *render.Table {
+	return needFields().Table(r.results())
+}
+
+// needFields returns the columns of needTable.
+func needFields() render.Fields[result] {
+	var fields render.Fields[result]
+	add := fields.AddToGroup
+	servers := func(title string, cell func(*ProcessUsage) string) {
+		add("API servers", title, func(r result) string { return cell(&r.Usage.Servers) })
+	}
+	// replicas adds a column for the tiers of replicas: "-" if there are none.
+	replicas := func(title string, cell func(tiers []ProcessUsage) string) {
+		add("replicas", title, func(r result) string {
+			if len(r.Usage.Tiers) == 0 {
+				return "-"
+			}
+			return cell(r.Usage.Tiers)
+		})
+	}
+	lastReplicas := func(title string, cell func(*ProcessUsage) string) {
+		replicas(title, func(tiers []ProcessUsage) string { return cell(&tiers[len(tiers)-1]) })
+	}
+	event := func(title string, seconds func(*Events) float64) {
+		add("event", title, func(r result) string {
+			if r.Events == nil {
+				return tooMuch
+			}
+			return display.Seconds(seconds(r.Events))
+		})
+	}
+	add("", "nodes", func(r result) string { return formatWhole(r.nodes) })
+	add("", "read at", func(r result) string { return r.Setup.Name })
+	servers(mark("CPU", "CPU"), func(u *ProcessUsage) string { return formatNumber(u.CPU) })
+	servers(mark("memory each", "memory"), func(u *ProcessUsage) string { return formatBytes(u.MemoryBytes) })
+	servers(mark("memory after a storm", "memory"), func(u *ProcessUsage) string { return formatBytes(u.StormBytes) })
+	servers(mark("sent/s each", "sent"), func(u *ProcessUsage) string { return formatBytes(u.sentPerProcess()) })
+	replicas(mark("number", "replicas"), treeText)
+	replicas(mark("CPU", "CPU"), func(tiers []ProcessUsage) string { return formatNumber(tiersCPU(tiers)) })
+	lastReplicas(mark("memory each", "memory"), func(u *ProcessUsage) string { return formatBytes(u.StormBytes) })
+	lastReplicas(mark("sent/s each", "sent"), func(u *ProcessUsage) string { return formatBytes(u.sentPerProcess()) })
+	add("etcd", mark("writes/s", "writes"), func(r result) string { return formatWhole(r.Usage.Etcd.WritesPerSecond) })
+	add("etcd", mark("CPU", "CPU"), func(r result) string { return formatNumber(r.Usage.Etcd.CPU) })
+	add("etcd", mark("database", "database"), func(r result) string { return formatBytes(r.Usage.Etcd.DatabaseBytes) })
+	event(mark("p50", "p50"), func(e *Events) float64 { return e.P50 })
+	event(mark("p99", "p99"), func(e *Events) float64 { return e.P99 })
+	add("", mark("storm", "storm"), func(r result) string { return display.Seconds(r.Usage.StormSeconds) })
+	return fields
 }
 
 // tooMuch stands for a latency if the processors or networks cannot do the work.
 const tooMuch = "no end"
-
-// needCells returns a row of needTable.
-func needCells(nodes float64, e *Entry) []string {
-	u := e.Usage
-	servers := &u.Servers
-	cells := []string{
-		formatWhole(nodes), e.Setup.Name, formatNumber(servers.CPU), display.Size(servers.MemoryBytes), display.Size(servers.BegunBytes),
-		display.Size(servers.SentBytes / float64(servers.Processes)),
-	}
-	if n := len(u.Tiers); n > 0 {
-		last := &u.Tiers[n-1]
-		cells = append(cells, treeText(u.Tiers), formatNumber(tiersCPU(u.Tiers)), display.Size(last.BegunBytes), display.Size(last.SentBytes/float64(last.Processes)))
-	} else {
-		cells = append(cells, "-", "-", "-", "-")
-	}
-	p50, p99 := tooMuch, tooMuch
-	if e.Events != nil {
-		p50, p99 = display.Seconds(e.Events.P50), display.Seconds(e.Events.P99)
-	}
-	return append(cells, formatWhole(u.Etcd.WritesPerSecond), formatNumber(u.Etcd.CPU), display.Size(u.Etcd.DatabaseBytes),
-		p50, p99, display.Seconds(u.BeginSeconds))
-}
 
 // formatWhole returns a whole number with commas.
 func formatWhole(v float64) string {
@@ -140,25 +168,35 @@ func formatWhole(v float64) string {
 	return digits
 }
 
-// breakTable returns a table of all limits, by setup and number of nodes.
-func (r *Report) breakTable() *render.Table {
-	t := &render.Table{Columns: render.ColumnsOf("read at", mark("nodes", "breaks"), "what", mark("available", "limits"))}
-	for _, b := range r.Breaks {
-		for i := range b.Limits {
-			l := &b.Limits[i]
-			t.Add(b.Setup.Name, formatWhole(l.Nodes), l.What, l.There)
-		}
-	}
-	return t
+// setupLimit is a limit with its setup.
+type setupLimit struct {
+	setup string
+	*Limit
 }
 
-// helpTable returns a table of what raises each limit.
-func (r *Report) helpTable() *render.Table {
-	t := &render.Table{Columns: render.ColumnsOf("what", "helps")}
+// breakTable returns a table of all limits, by setup and number of nodes.
+func (r *Report) breakTable() *render.Table {
+	var limits []setupLimit
+	for _, b := range r.Breaks {
+		for i := range b.Limits {
+			limits = append(limits, setupLimit{b.Setup.Name, &b.Limits[i]})
+		}
+	}
+	var fields render.Fields[setupLimit]
+	fields.Add("read at", func(l setupLimit) string { return l.setup })
+	fields.Add(mark("nodes", "breaks"), func(l setupLimit) string { return formatWhole(l.Nodes) })
+	fields.Add("limit", func(l setupLimit) string { return l.Name })
+	fields.Add(mark("available", "limits"), func(l setupLimit) string { return l.AvailableText })
+	return fields.Table(limits)
+}
+
+// remedyTable returns a table of what raises each limit.
+func (r *Report) remedyTable() *render.Table {
+	t := &render.Table{Columns: render.ColumnsOf("limit", "remedy")}
 	shown := map[[2]string]bool{}
 	for _, b := range r.Breaks {
 		for i := range b.Limits {
-			row := [2]string{b.Limits[i].What, b.Limits[i].Helps}
+			row := [2]string{b.Limits[i].Name, b.Limits[i].Remedy}
 			if !shown[row] {
 				shown[row] = true
 				t.Add(row[0], row[1])
@@ -170,49 +208,53 @@ func (r *Report) helpTable() *render.Table {
 
 // lackTable returns a table of the limits that each size exceeds, and by what factor.
 func (r *Report) lackTable() *render.Table {
-	t := &render.Table{Columns: render.ColumnsOf("nodes", "read at", mark("too little", "breaks"))}
-	for i := range r.Sizes {
-		for j := range r.Sizes[i].Results {
-			e := &r.Sizes[i].Results[j]
-			var all []string
-			for k := range e.Exceeded {
-				all = append(all, fmt.Sprintf("%s (%sx)", e.Exceeded[k].What, render.FormatNumber(e.Exceeded[k].Value/e.Exceeded[k].Most)))
-			}
-			if all == nil {
-				all = []string{"nothing"}
-			}
-			t.Add(formatWhole(r.Sizes[i].Nodes), e.Setup.Name, strings.Join(all, ", "))
+	var fields render.Fields[result]
+	fields.Add("nodes", func(r result) string { return formatWhole(r.nodes) })
+	fields.Add("read at", func(r result) string { return r.Setup.Name })
+	fields.Add(mark("too little", "breaks"), func(r result) string {
+		var lacks []string
+		for i := range r.Exceeded {
+			l := &r.Exceeded[i]
+			lacks = append(lacks, fmt.Sprintf("%s (%sx)", l.Name, render.FormatNumber(l.Needed/l.Available)))
 		}
-	}
-	return t
+		if lacks == nil {
+			return "nothing"
+		}
+		return strings.Join(lacks, ", ")
+	})
+	return fields.Table(r.results())
 }
 
 // profileTable returns a table of the read load of each profile.
 func (r *Report) profileTable() *render.Table {
-	t := &render.Table{Columns: []render.Column{
-		{Title: "profile"}, {Title: "nodes"}, {Title: mark("watches", "watches")}, {Title: mark("events/s", "events")}, {Title: mark("storm, sent per node", "begin")},
-		{Group: "CPU at", Title: mark("kube-apiserver", "CPU")}, {Group: "CPU at", Title: mark("millrace serve", "CPU")}, {Group: "CPU at", Title: mark("replicas", "CPU")},
-	}}
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
-		t.Add(p.Profile, formatWhole(p.Nodes), display.Count(p.Watches), display.Count(p.EventsPerSecond), display.Size(p.BeginBytes),
-			formatNumber(p.KubernetesCPU), formatNumber(p.MillraceCPU), formatNumber(p.ReplicaCPU))
+	var fields render.Fields[ProfileLoad]
+	fields.Add("profile", func(p ProfileLoad) string { return p.Profile })
+	fields.Add("nodes", func(p ProfileLoad) string { return formatWhole(p.Nodes) })
+	fields.Add(mark("watches", "watches"), func(p ProfileLoad) string { return display.Count(p.Watches) })
+	fields.Add(mark("events/s", "events"), func(p ProfileLoad) string { return display.Count(p.EventsPerSecond) })
+	fields.Add(mark("storm, sent per node", "storm"), func(p ProfileLoad) string { return formatBytes(p.StormBytes) })
+	cpu := func(server string, value func(ProfileLoad) float64) {
+		fields.AddToGroup("CPU at", mark(server, "CPU"), func(p ProfileLoad) string { return formatNumber(value(p)) })
 	}
-	return t
+	cpu("kube-apiserver", func(p ProfileLoad) float64 { return p.KubernetesCPU })
+	cpu("millrace serve", func(p ProfileLoad) float64 { return p.MillraceCPU })
+	cpu("replicas", func(p ProfileLoad) float64 { return p.ReplicaCPU })
+	return fields.Table(r.Profiles)
 }
 
 // objectTable returns a table of the resources of the largest cluster.
 func (r *Report) objectTable() *render.Table {
-	t := &render.Table{Columns: render.ColumnsOf("resource", mark("objects", "objects"), mark("size of one", "objects"), mark("changes/s", "objects"))}
-	for i := range r.Objects {
-		o := &r.Objects[i]
-		name := o.Resource
+	var fields render.Fields[ObjectCount]
+	fields.Add("resource", func(o ObjectCount) string {
 		if o.Counted {
-			name += " (counted)"
+			return o.Resource + " (counted)"
 		}
-		t.Add(name, display.Count(o.Objects), display.Size(o.Bytes), formatWhole(o.Changes))
-	}
-	return t
+		return o.Resource
+	})
+	fields.Add(mark("objects", "objects"), func(o ObjectCount) string { return display.Count(o.Objects) })
+	fields.Add(mark("size of one", "objects"), func(o ObjectCount) string { return formatBytes(o.Bytes) })
+	fields.Add(mark("changes/s", "objects"), func(o ObjectCount) string { return formatWhole(o.Changes) })
+	return fields.Table(r.Objects)
 }
 
 // breakSentence returns a sentence on the limit of a setup that is reached first, and on the next
@@ -222,11 +264,11 @@ func breakSentence(setup Setup, limits []Limit) string {
 		return fmt.Sprintf("%s: nothing breaks up to %s nodes.", setup.Name, formatWhole(maxNodes))
 	}
 	first := &limits[0]
-	text := fmt.Sprintf("%s: the first limit is the %s, at about %s nodes (%s available). What helps: %s.",
-		setup.Name, first.What, formatWhole(first.Nodes), first.There, first.Helps)
+	text := fmt.Sprintf("%s: the first limit is the %s, at about %s nodes (%s available). Remedy: %s.",
+		setup.Name, first.Name, formatWhole(first.Nodes), first.AvailableText, first.Remedy)
 	var later []string
 	for i := 1; i < len(limits) && i < 4; i++ {
-		later = append(later, fmt.Sprintf("%s at %s", limits[i].What, formatWhole(limits[i].Nodes)))
+		later = append(later, fmt.Sprintf("%s at %s", limits[i].Name, formatWhole(limits[i].Nodes)))
 	}
 	if later != nil {
 		text += " Next: " + strings.Join(later, ", ") + "."
@@ -238,17 +280,19 @@ func breakSentence(setup Setup, limits []Limit) string {
 func (s *sweep) notes() []string {
 	c := &s.report.Cluster
 	notes := []string{
-		fmt.Sprintf("%g pods on a node, %s a pod; %g pods made a second for 1,000 nodes; leases each %s, status each %s; agents: %s",
+		fmt.Sprintf("%g pods on a node, %s per pod; %g pods created per second for 1,000 nodes; leases every %s, status every %s; agents: %s",
 			c.PodsPerNode, display.Size(c.PodBytes), c.Churn, c.LeaseInterval, c.StatusInterval, strings.Join(c.Agents, ", ")),
-		fmt.Sprintf("%d API servers; each server and replica has %g processors, %s of memory and %s/s of network; replicas by depth, from the servers on",
+		fmt.Sprintf("%d API servers; each server and replica has %g processors, %s of memory and %s/s of network; "+
+			"replicas by depth, from the servers on",
 			c.Servers, c.Cores, display.Size(c.MemoryBytes), display.Size(c.networkBytes())),
 		fmt.Sprintf("replicas are counted so that each uses at most %g of its processors, %g of its memory and %g of its network, "+
-			"takes %g s for an event, and feeds up to %d others", sizedCPU, sizedMemory, sizedNetwork, sizedEvent, fanout),
-		"[d] derived: sums of prices, which millrace-tools model constants lists with their reports; [s] simulated, seed " + fmt.Sprint(s.report.Seed) + "; [a] assumed; " + tooMuch + ": the processors or networks cannot do the work",
+			"takes %g s for an event, and feeds up to %d replicas", sizedCPU, sizedMemory, sizedNetwork, sizedEvent, fanout),
+		fmt.Sprintf("[d] derived: sums of prices, which millrace-tools model constants lists with their reports; [s] simulated, seed %d; "+
+			"[a] assumed; %s: the processors or networks cannot do the work", s.report.Seed, tooMuch),
 		fmt.Sprintf("a program has up to %.0f watches; %.0f fit on a connection", s.streams, s.wire.streams),
 	}
 	if len(s.unknown) > 0 {
-		notes = append(notes, "numbers of these resources are guesses, a tenth of those of pods: "+strings.Join(s.unknown, ", "))
+		notes = append(notes, "numbers of these resources are guesses, a tenth of the numbers of pods: "+strings.Join(s.unknown, ", "))
 	}
 	return notes
 }
@@ -258,8 +302,8 @@ func (r *Report) plot(what string) render.Plot {
 	p := render.Plot{Title: "CPU of all API servers, processors", Format: formatNumber}
 	value := func(e *Entry) float64 { return e.Usage.Servers.CPU }
 	if what == plotMemory {
-		p.Title, p.Format = "Memory of one API server after all programs began at once", func(v float64) string { return display.Size(v) }
-		value = func(e *Entry) float64 { return e.Usage.Servers.BegunBytes }
+		p.Title, p.Format = "Memory of one API server after a storm", formatBytes
+		value = func(e *Entry) float64 { return e.Usage.Servers.StormBytes }
 	}
 	// A plot has three colours, so replicas of millrace serve are left out.
 	for _, setup := range Setups()[:3] {

@@ -9,8 +9,8 @@ import (
 
 // comparisonText returns the comparisons as a table with notes.
 func comparisonText(format string, all []Comparison) string {
-	t := &render.Table{Columns: render.ColumnsOf("row", "what", "model", "measured", "difference", "")}
-	var checked, far int
+	t := &render.Table{Columns: render.ColumnsOf("row", "figure", "model", "measured", "difference", "")}
+	checked, far := 0, 0
 	for i := range all {
 		c := &all[i]
 		verdict := "calibration"
@@ -24,10 +24,12 @@ func comparisonText(format string, all []Comparison) string {
 		if !c.IsClose() {
 			verdict += ", far"
 		}
-		t.Add(c.Row, c.What, formatValue(c.Model, c.Unit), formatValue(c.Measured, c.Unit), fmt.Sprintf("%+.0f %%", 100*c.Deviation()), verdict)
+		t.Add(c.Row, c.Figure, formatValue(c.Model, c.Unit), formatValue(c.Measured, c.Unit),
+			fmt.Sprintf("%+.0f %%", 100*c.Deviation()), verdict)
 	}
 	return render.Document(format, t, nil, []string{
-		"tree.json, simulated: depth 0: informers read at the root; figures of a depth are sums of its replicas; all processes share the processors",
+		"tree.json, simulated: depth 0: informers read at the root; figures of a depth are sums of its replicas; all " +
+			"processes share the processors",
 		"servers.json, computed: CPU of a LIST of all",
 		fmt.Sprintf("check: no price comes from these rows; %d of %d figures are within %.0f %%", checked-far, checked, 100*tolerance),
 	})

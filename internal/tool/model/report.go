@@ -45,7 +45,7 @@ type Events struct {
 	P99 float64 `json:"p99Seconds"`
 }
 
-// Breaks has the limits of a setup that some size exceeds.
+// Breaks has the limits of a setup that some size exceeds, in the order in which they are reached.
 type Breaks struct {
 	Setup  Setup   `json:"setup"`
 	Limits []Limit `json:"limits"`
@@ -58,10 +58,10 @@ type ProfileLoad struct {
 	Profile         string  `json:"profile"`
 	Nodes           float64 `json:"nodes"`
 	Watches         float64 `json:"watches"`
-	EventsPerSecond float64 `json:"eventsPerSecond"` // to all its watchers
-	// BeginBytes is the size of what all programs receive when they begin, divided by the number
+	EventsPerSecond float64 `json:"eventsPerSecond"` // to all watchers of the profile
+	// StormBytes is the size of what all programs receive when they start, divided by the number
 	// of nodes.
-	BeginBytes float64 `json:"beginBytesPerNode"`
+	StormBytes float64 `json:"stormBytesPerNode"`
 	// The CPU is of reads alone, in processors.
 	KubernetesCPU float64 `json:"kubernetesCPU"`
 	MillraceCPU   float64 `json:"millraceCPU"`
@@ -106,7 +106,7 @@ func Run(cfg Config) (*Report, error) {
 	}
 	r := &Report{Cluster: cfg.Cluster, Seed: cfg.Seed, Constants: cfg.Constants, Origins: origins()}
 	r.Cluster.Nodes = 0
-	s := &sweep{calculator: m, profiles: profiles, report: r, latencies: cfg.Latencies, known: map[float64]*clusterLoad{}}
+	s := &sweep{calculator: m, profiles: profiles, report: r, latencies: cfg.Latencies, clusters: map[float64]*clusterLoad{}}
 	for _, setup := range Setups() {
 		r.Breaks = append(r.Breaks, s.breaks(setup))
 	}

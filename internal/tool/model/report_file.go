@@ -62,7 +62,7 @@ type fleetRow struct {
 	Error string `json:"error"`
 }
 
-// fleetOpen is the cost of the time in which all informers began at once.
+// fleetOpen is the cost of the time in which all informers started at the same time.
 type fleetOpen struct {
 	Seconds float64 `json:"seconds"`
 	Writes  float64 `json:"writes"`

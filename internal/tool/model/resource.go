@@ -10,7 +10,7 @@ import (
 type resourceLoad struct {
 	objects float64
 	bytes   float64 // of one object, as JSON
-	changes float64 // in a second, each an event and a write
+	changes float64 // per second, each an event and a write
 	etcd    string  // the group that may have an etcd of its own
 }
 
@@ -35,7 +35,7 @@ const (
 	sliceBytes       = 500
 	metadataBytes    = 500
 	maxEndpoints     = 100 // of a slice
-	// labelShare is the part of objects that a selector by a label's value selects.
+	// labelShare is the fraction of objects that a selector by a label's value selects.
 	labelShare = 0.01
 	// controllers is the number of clients of the control plane that watch each resource at the
 	// servers.
@@ -58,31 +58,32 @@ func (c *Cluster) usualResources() map[string]resourceLoad {
 	slice := sliceBytes + endpointBytes*endpoints
 	heartbeats := 1 / c.LeaseInterval.Seconds()
 	return map[string]resourceLoad{
-		"pods":                              {objects: pods, bytes: c.PodBytes, changes: podWrites * churn},
-		"nodes":                             {objects: c.Nodes, bytes: c.NodeBytes, changes: c.Nodes / c.StatusInterval.Seconds()},
-		"leases.coordination.k8s.io":        {objects: c.Nodes, bytes: leaseBytes, changes: c.Nodes * heartbeats, etcd: "leases"},
-		"events":                            {objects: podEvents * churn * eventRetention, bytes: eventBytes, changes: podEvents * churn, etcd: "events"},
-		"services":                          {objects: services, bytes: 1500},
-		"endpoints":                         {objects: services, bytes: slice, changes: sliceWrites * churn},
-		"endpointslices.discovery.k8s.io":   {objects: endpointSlices, bytes: slice, changes: sliceWrites * churn},
-		"namespaces":                        {objects: c.namespaces(), bytes: 600},
-		"configmaps":                        {objects: pods / 10, bytes: 2000},
-		"secrets":                           {objects: pods / 10, bytes: 2000},
-		"serviceaccounts":                   {objects: pods / 20, bytes: 500},
-		"replicasets.apps":                  {objects: pods / 5, bytes: 3000, changes: churn},
-		"deployments.apps":                  {objects: pods / 10, bytes: 3000, changes: churn},
-		"statefulsets.apps":                 {objects: pods / 100, bytes: 3000},
-		"daemonsets.apps":                   {objects: 10, bytes: 4000},
-		"jobs.batch":                        {objects: pods / 100, bytes: 3000},
-		"csinodes.storage.k8s.io":           {objects: c.Nodes, bytes: 1000},
-		"csidrivers.storage.k8s.io":         {objects: 3, bytes: 800},
-		"runtimeclasses.node.k8s.io":        {objects: 3, bytes: 500},
-		"servicecidrs.networking.k8s.io":    {objects: 1, bytes: 500},
-		"networkpolicies.networking.k8s.io": {objects: c.namespaces(), bytes: 1000},
-		"ciliumnodes.cilium.io":             c.optionalLoad(resourceLoad{objects: c.Nodes, bytes: 1500}),
-		"ciliumendpoints.cilium.io":         c.optionalLoad(resourceLoad{objects: pods, bytes: 1200, changes: 3 * churn}),
-		"ciliumidentities.cilium.io":        c.optionalLoad(resourceLoad{objects: pods / 20, bytes: 800}),
-		"ciliumnetworkpolicies.cilium.io":   c.optionalLoad(resourceLoad{objects: c.namespaces(), bytes: 1000}),
+		"pods":                       {objects: pods, bytes: c.PodBytes, changes: podWrites * churn},
+		"nodes":                      {objects: c.Nodes, bytes: c.NodeBytes, changes: c.Nodes / c.StatusInterval.Seconds()},
+		"leases.coordination.k8s.io": {objects: c.Nodes, bytes: leaseBytes, changes: c.Nodes * heartbeats, etcd: "leases"},
+		"events": {objects: podEvents * churn * eventRetention, bytes: eventBytes,
+			changes: podEvents * churn, etcd: "events"},
+		"services":                                   {objects: services, bytes: 1500},
+		"endpoints":                                  {objects: services, bytes: slice, changes: sliceWrites * churn},
+		"endpointslices.discovery.k8s.io":            {objects: endpointSlices, bytes: slice, changes: sliceWrites * churn},
+		"namespaces":                                 {objects: c.namespaces(), bytes: 600},
+		"configmaps":                                 {objects: pods / 10, bytes: 2000},
+		"secrets":                                    {objects: pods / 10, bytes: 2000},
+		"serviceaccounts":                            {objects: pods / 20, bytes: 500},
+		"replicasets.apps":                           {objects: pods / 5, bytes: 3000, changes: churn},
+		"deployments.apps":                           {objects: pods / 10, bytes: 3000, changes: churn},
+		"statefulsets.apps":                          {objects: pods / 100, bytes: 3000},
+		"daemonsets.apps":                            {objects: 10, bytes: 4000},
+		"jobs.batch":                                 {objects: pods / 100, bytes: 3000},
+		"csinodes.storage.k8s.io":                    {objects: c.Nodes, bytes: 1000},
+		"csidrivers.storage.k8s.io":                  {objects: 3, bytes: 800},
+		"runtimeclasses.node.k8s.io":                 {objects: 3, bytes: 500},
+		"servicecidrs.networking.k8s.io":             {objects: 1, bytes: 500},
+		"networkpolicies.networking.k8s.io":          {objects: c.namespaces(), bytes: 1000},
+		"ciliumnodes.cilium.io":                      c.optionalLoad(resourceLoad{objects: c.Nodes, bytes: 1500}),
+		"ciliumendpoints.cilium.io":                  c.optionalLoad(resourceLoad{objects: pods, bytes: 1200, changes: 3 * churn}),
+		"ciliumidentities.cilium.io":                 c.optionalLoad(resourceLoad{objects: pods / 20, bytes: 800}),
+		"ciliumnetworkpolicies.cilium.io":            c.optionalLoad(resourceLoad{objects: c.namespaces(), bytes: 1000}),
 		"ciliumclusterwidenetworkpolicies.cilium.io": c.optionalLoad(resourceLoad{objects: 10, bytes: 1000}),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/tool/agentprofile"
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // sweep computes a report: one size after the other, and the sizes at which limits are reached.
@@ -14,19 +15,18 @@ type sweep struct {
 	profiles  []*agentprofile.Profile
 	report    *Report
 	latencies bool
-	// known has the clusters so far by number of nodes: the searches for all limits need the same
-	// ones.
-	known map[float64]*clusterLoad
-	// unknown are the resources whose numbers are guesses. streams is the most watches of one
-	// program.
+	// clusters caches clusters by number of nodes: the searches for all limits share them.
+	clusters map[float64]*clusterLoad
+	// unknown are the resources whose numbers are guesses.
 	unknown []string
+	// streams is the number of watches of the program with the most watches.
 	streams float64
 }
 
 // clusterAt returns the cluster with a number of nodes, and the loads of its programs.
 func (s *sweep) clusterAt(nodes float64) (*Cluster, *loads) {
-	if known := s.known[nodes]; known != nil {
-		return known.cluster, known.loads
+	if l := s.clusters[nodes]; l != nil {
+		return l.cluster, l.loads
 	}
 	c := s.report.Cluster
 	c.Nodes = nodes
@@ -35,7 +35,7 @@ func (s *sweep) clusterAt(nodes float64) (*Cluster, *loads) {
 		l.nodes.addProfile(&c, p, agentprofile.PerNode, s.wire)
 		l.cluster.addProfile(&c, p, agentprofile.PerCluster, s.wire)
 	}
-	s.known[nodes] = &clusterLoad{&c, l}
+	s.clusters[nodes] = &clusterLoad{&c, l}
 	return &c, l
 }
 
@@ -48,15 +48,15 @@ type clusterLoad struct {
 // breaks returns the limits of a setup in the order in which they are reached. Each has the amounts
 // of the size at which it is reached.
 func (s *sweep) breaks(setup Setup) Breaks {
-	known := map[float64][]Limit{}
+	cache := map[float64][]Limit{}
 	limitsAt := func(nodes float64) []Limit {
-		if known[nodes] == nil {
+		if cache[nodes] == nil {
 			c, l := s.clusterAt(nodes)
-			known[nodes] = s.limits(c, s.usage(c, l, setup), setup)
+			cache[nodes] = s.limits(c, s.usage(c, l, setup), setup)
 		}
-		return known[nodes]
+		return cache[nodes]
 	}
-	all := slices.Clone(limitsAt(fewestNodes))
+	all := slices.Clone(limitsAt(minNodes))
 	for i := range all {
 		all[i].Nodes = roundNodes(breakPoint(func(nodes float64) bool {
 			limits := limitsAt(nodes)
@@ -65,9 +65,9 @@ func (s *sweep) breaks(setup Setup) Breaks {
 	}
 	all = slices.DeleteFunc(all, func(l Limit) bool { return l.Nodes == 0 })
 	slices.SortStableFunc(all, func(a, b Limit) int { return cmp.Compare(a.Nodes, b.Nodes) })
-	for i := range all { // the amounts at fewestNodes become those at the break
+	for i := range all { // replace the amounts at minNodes by the amounts at the break
 		for _, l := range limitsAt(all[i].Nodes) {
-			if l.What == all[i].What {
+			if l.Name == all[i].Name {
 				l.Nodes = all[i].Nodes
 				all[i] = l
 			}
@@ -91,10 +91,10 @@ func (s *sweep) addSize(nodes float64) {
 				entry.Exceeded = append(entry.Exceeded, limit)
 			}
 		}
-		if e := entry.Events; e != nil && e.P99 > eventObjective {
-			var all limitList
-			all.addLimit("p99 of events", e.P99, eventObjective, secondsAmount())
-			entry.Exceeded = append(entry.Exceeded, all...)
+		if e := entry.Events; e != nil && e.P99 > eventObjectiveSeconds {
+			(*limitList)(&entry.Exceeded).add(display.Seconds, Limit{
+				Name: "p99 of events", Needed: e.P99, Available: eventObjectiveSeconds,
+			})
 		}
 		size.Results = append(size.Results, entry)
 	}
@@ -129,8 +129,8 @@ func (s *sweep) profileLoad(c *Cluster, p *agentprofile.Profile) ProfileLoad {
 	for _, name := range l.eventResources() {
 		r.EventsPerSecond += l.events[name].perSecond * l.events[name].watchers
 	}
-	for i := range l.begin {
-		r.BeginBytes += l.begin[i].count * l.begin[i].bytes / c.Nodes
+	for i := range l.storm {
+		r.StormBytes += l.storm[i].count * l.storm[i].bytes / c.Nodes
 	}
 	r.KubernetesCPU, r.MillraceCPU = readCPU(l, s.servers[kubernetes]), readCPU(l, s.servers[millrace])
 	r.ReplicaCPU = readCPU(l, s.replica)

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// feed sums what a replica follows.
+// feed is the sum of the resources that a replica follows.
 type feed struct {
 	perSecond   float64 // events
-	bytes       float64 // of the events of a second, as JSON
+	bytes       float64 // of events per second, as JSON
 	resources   float64
 	objectBytes float64 // of all objects, as JSON
 }
@@ -54,7 +54,7 @@ func (m *calculator) addTree(c *Cluster, l *load, w *writeLoad, u *Usage) {
 		above.Connections += children
 		each := children / float64(above.Processes)
 		above.MemoryBytes += each * (f.resources*aboveKind.watch + aboveKind.connection)
-		above.BegunBytes += each * (f.resources*(aboveKind.watch+aboveKind.begin) + aboveKind.connection)
+		above.StormBytes += each * (f.resources*(aboveKind.watch+aboveKind.stormWatch) + aboveKind.connection)
 		u.Tiers = append(u.Tiers, tier)
 		above, aboveKind = &u.Tiers[depth], m.replica
 	}
@@ -67,32 +67,34 @@ func (m *calculator) replicaUsage(c *Cluster, w *writeLoad, f feed, n int) Proce
 	u.fixedCPU = p.idle + p.cpuAtRate(p.takeQuiet, p.takeBusy, f.perSecond)
 	u.CPU = float64(n)*u.fixedCPU + w.kubelets*p.passOn
 	u.fixedBytes = p.base + p.used + p.objectByte*f.objectBytes + p.definition*c.Definitions
-	u.MemoryBytes, u.BegunBytes = u.fixedBytes, u.fixedBytes
+	u.MemoryBytes, u.StormBytes = u.fixedBytes, u.fixedBytes
 	return u
 }
 
 // sizeTree returns the number of replicas at each depth. The last tier has enough replicas for its
-// readers: each stays within its part of the processors, memory, network and time. The tiers before
-// it have enough replicas to feed the next one, with at most fanout replicas each.
+// readers: each replica stays within the bounds sizedCPU, sizedMemory, sizedNetwork and sizedEvent.
+// Each tier before it has enough replicas to feed the next tier, with at most fanout children each.
 func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 	p := m.replica
 	one := m.replicaUsage(c, w, f, 1)
-	memory := l.watches*(p.watch+c.Storm*p.begin) + l.connections*p.connection
-	beginCPU, beginSent := beginCosts(c, l, p)
-	eventCPU, eventBytes := mostEvent(l, p)
+	memory := l.watches*(p.watch+c.Storm*p.stormWatch) + l.connections*p.connection
+	stormCPU, stormSent := stormCosts(c, l, p)
+	eventCPU, eventBytes := costliestEvent(l, p)
 	processors, network := sizedCPU*c.Cores, sizedNetwork*c.networkBytes()
 	counts := []int{processCount(1, []demand{
 		{readCPU(l, p) + w.kubelets*p.passOn + w.gets*p.request, processors - one.fixedCPU},
 		{memory, sizedMemory*c.MemoryBytes - one.fixedBytes},
 		{readSent(l, p), network},
 		{eventCPU, sizedEvent * c.Cores}, {eventBytes, sizedEvent * c.networkBytes()},
-		{beginCPU, requestTimeout * processors}, {beginSent, requestTimeout * network},
+		{stormCPU, requestTimeoutSeconds * processors}, {stormSent, requestTimeoutSeconds * network},
 	})}
 	bytes := f.bytes * m.feedSent[replica]
 	for counts[0] > c.Servers*fanout {
 		children := float64(counts[0])
 		feeding := children * f.perSecond * p.eventSeconds(bytes/max(1, f.perSecond))
-		n := processCount(children/fanout, []demand{{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network}})
+		n := processCount(children/fanout, []demand{
+			{w.kubelets*p.passOn + feeding, processors - one.fixedCPU}, {children * bytes, network},
+		})
 		if n >= counts[0] {
 			break // a further tier would be no smaller: the limits show it
 		}
@@ -104,13 +106,13 @@ func (m *calculator) sizeTree(c *Cluster, l *load, w *writeLoad, f feed) []int {
 // demand is what processes must serve together, and the part of it that one process can serve.
 type demand struct{ total, perProcess float64 }
 
-// processCount returns the number of processes that serve all demands: least or more, up to
-// maxReplicas. It ignores a demand of which one process can serve nothing: the limits show that.
-func processCount(least float64, demands []demand) int {
+// processCount returns the number of processes that serve all demands, from atLeast to maxReplicas.
+// It ignores a demand of which one process can serve nothing: the limits show that.
+func processCount(atLeast float64, demands []demand) int {
 	for _, d := range demands {
 		if d.perProcess > 0 {
-			least = max(least, d.total/d.perProcess)
+			atLeast = max(atLeast, d.total/d.perProcess)
 		}
 	}
-	return int(min(maxReplicas, math.Ceil(least)))
+	return int(min(maxReplicas, math.Ceil(atLeast)))
 }

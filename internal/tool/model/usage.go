@@ -6,9 +6,9 @@ type Usage struct {
 	// Tiers are the replicas by depth.
 	Tiers []ProcessUsage `json:"tiers,omitempty"`
 	Etcd  EtcdUsage      `json:"etcd"`
-	// BeginSeconds is the time until all programs that begin at once have all objects. It assumes
-	// that the processors and networks are busy without a pause.
-	BeginSeconds float64 `json:"beginSeconds"`
+	// StormSeconds is the time until all programs of a storm have all objects. It assumes that the
+	// processors and networks are busy without a pause.
+	StormSeconds float64 `json:"stormSeconds"`
 
 	readers *ProcessUsage // the tier at which nodes read
 }
@@ -18,12 +18,12 @@ type ProcessUsage struct {
 	Processes   int     `json:"processes"`
 	CPU         float64 `json:"cpu"`         // of all processes together
 	MemoryBytes float64 `json:"memoryBytes"` // of one process
-	// BegunBytes is the memory of one process after all watches began at once.
-	BegunBytes  float64 `json:"begunBytes"`
+	// StormBytes is the memory of one process after a storm: all watches started at the same time.
+	StormBytes  float64 `json:"stormBytes"`
 	SentBytes   float64 `json:"sentBytesPerSecond"` // by all processes together
 	Watches     float64 `json:"watches"`
 	Connections float64 `json:"connections"`
-	// EventSeconds is the time in which the event with the most watchers is sent to all of them.
+	// EventSeconds is the time in which the costliest event is sent to all its watchers.
 	EventSeconds float64 `json:"eventSeconds"`
 
 	prices *prices
@@ -32,8 +32,11 @@ type ProcessUsage struct {
 	fixedCPU, fixedBytes float64
 }
 
-// cpuPerProcess returns the CPU of one process.
+// cpuPerProcess returns the CPU of one process, in processors.
 func (u *ProcessUsage) cpuPerProcess() float64 { return u.CPU / float64(u.Processes) }
+
+// sentPerProcess returns the bytes that one process sends per second.
+func (u *ProcessUsage) sentPerProcess() float64 { return u.SentBytes / float64(u.Processes) }
 
 // EtcdUsage is the demand of all etcds of a cluster. CPU is in processors.
 type EtcdUsage struct {
@@ -41,7 +44,8 @@ type EtcdUsage struct {
 	CPU             float64 `json:"cpu"`
 	SentBytes       float64 `json:"sentBytesPerSecond"` // to servers
 	DatabaseBytes   float64 `json:"databaseBytes"`
-	// MostWrites and MostBytes are the writes and the database of the etcd with the most.
-	MostWrites float64 `json:"mostWritesPerSecond"`
-	MostBytes  float64 `json:"mostDatabaseBytes"`
+	// MaxWrites are the writes per second of the etcd with the most writes. MaxBytes is the size
+	// of the largest database.
+	MaxWrites float64 `json:"maxWritesPerSecond"`
+	MaxBytes  float64 `json:"maxDatabaseBytes"`
 }

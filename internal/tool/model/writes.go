@@ -2,13 +2,13 @@ package model
 
 import "slices"
 
-// writeLoad has the writes of a second.
+// writeLoad has the writes per second.
 type writeLoad struct {
 	perSecond float64
 	bytes     float64 // of the objects, as JSON
-	// kubelets is the number of these writes that kubelets send.
+	// kubelets is the number of writes per second that kubelets send.
 	kubelets float64
-	// gets is the number of GETs that kubelets send before they write a status.
+	// gets is the number of GETs per second that kubelets send before they write a status.
 	gets float64
 	// etcds are by group of resources. "" is the etcd of the resources without one of their own.
 	etcds map[string]*etcdLoad
@@ -18,7 +18,7 @@ type writeLoad struct {
 type etcdLoad struct {
 	perSecond    float64 // writes
 	objectBytes  float64 // of all objects, as they are stored
-	changedBytes float64 // of the objects of a second's writes, as they are stored
+	changedBytes float64 // of the written objects per second, as they are stored
 }
 
 // databaseBytes returns the size of the database: of the newest objects, and of the older versions

@@ -1,6 +1,7 @@
 // Package price estimates the CPU time that an API server spends on reads, from the number of
-// requests, watches, objects, events and bytes. Prices are in µs, and those of bytes in ns. One list has the prices of the stock server (Kubernetes' own read path) and of Millrace, measured
-// on the same machine.
+// requests, watches, objects, events and bytes. Prices are in µs, and prices of bytes in ns. One
+// list has the prices of the stock server (Kubernetes' own read path) and of Millrace, measured on
+// the same machine.
 //
 // Default returns the list in the binary, prices.json, which Derive has made from the reports
 // that the list names. After new measurements, write the list again, from the root of the tree:

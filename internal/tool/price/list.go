@@ -43,7 +43,7 @@ type Server struct {
 	EtcdByteNanos     float64 `json:"etcdByteNanos"`
 	EtcdSentByteNanos float64 `json:"etcdSentByteNanos"`
 	EtcdRequestMicros float64 `json:"etcdRequestMicros"`
-	// WatchMicros is for the beginning of a watch, and EventMicros for one event to one watch.
+	// WatchMicros is for the start of a watch, and EventMicros for one event to one watch.
 	WatchMicros float64 `json:"watchMicros"`
 	EventMicros float64 `json:"eventMicros"`
 	// InitialByteNanos is for a byte of the initial events of a watch.
@@ -77,12 +77,14 @@ type Work struct {
 
 // CPU returns the CPU time of work, in seconds.
 func (s *Server) CPU(w *Work) float64 {
-	micros := s.RequestMicros*w.Requests + s.ScannedMicros*w.Scanned + s.EtcdRequestMicros*w.EtcdGets + s.WatchMicros*w.Watches + s.EventMicros*w.Events
+	micros := s.RequestMicros*w.Requests + s.ScannedMicros*w.Scanned + s.EtcdRequestMicros*w.EtcdGets +
+		s.WatchMicros*w.Watches + s.EventMicros*w.Events
 	encoding := w.Encoding
 	if _, known := s.ByteNanos[encoding]; !known {
 		encoding = JSON
 	}
-	nanos := s.ByteNanos[encoding]*w.Bytes + s.EtcdByteNanos*w.EtcdBytes + s.EtcdSentByteNanos*w.EtcdSentBytes + s.InitialByteNanos*w.InitialBytes
+	nanos := s.ByteNanos[encoding]*w.Bytes + s.EtcdByteNanos*w.EtcdBytes + s.EtcdSentByteNanos*w.EtcdSentBytes +
+		s.InitialByteNanos*w.InitialBytes
 	return micros/1e6 + nanos/1e9
 }
 

@@ -2,9 +2,9 @@ package render
 
 import "strings"
 
-// Document returns a text of a main table, which may be nil, of the further tables that have
-// rows, and of notes. It is Markdown if that is the format, else for a terminal. The notes of a
-// Markdown text are changed in place.
+// Document returns a text of a main table (or nil), of the further tables that have rows, and of
+// notes. The text is Markdown if format is Markdown, otherwise for a terminal. Document changes the
+// notes of a Markdown text in place.
 func Document(format string, first *Table, tables []TitledTable, notes []string) string {
 	var parts []string
 	if first != nil {

@@ -11,7 +11,7 @@ import (
 // without scripts and fonts, for light and dark pages.
 type Plot struct {
 	Title string
-	// Linear selects an axis that begins at 0. Otherwise the axis is logarithmic, for values
+	// Linear selects an axis that starts at 0. Otherwise the axis is logarithmic, for values
 	// that differ by orders of magnitude.
 	Linear bool
 	Groups []string
@@ -113,7 +113,7 @@ func (p Plot) axis() (low, high float64, ticks []float64) {
 	return low, high, ticks
 }
 
-// linearAxis returns the end of an axis that begins at 0, and its ticks.
+// linearAxis returns the end of an axis that starts at 0, and its ticks.
 func linearAxis(largest float64) (high float64, ticks []float64) {
 	if largest <= 0 {
 		return 1, nil

@@ -78,7 +78,8 @@ func (p *SharePanel) draw(b *strings.Builder, top int, x func(float64) float64, 
 	fmt.Fprintf(b, `<text class="p" x="16" y="%d">%s</text>`, top+8, html.EscapeString(p.Title))
 	for i, line := range p.Lines {
 		y := top + (i+1)*shareRow
-		fmt.Fprintf(b, `<line class="l l%d" x1="16" y1="%d" x2="40" y2="%d"/><text class="s" x="48" y="%d">%s</text>`, i%colours, y+4, y+4, y+8, html.EscapeString(line.Name))
+		fmt.Fprintf(b, `<line class="l l%d" x1="16" y1="%d" x2="40" y2="%d"/><text class="s" x="48" y="%d">%s</text>`,
+			i%colours, y+4, y+4, y+8, html.EscapeString(line.Name))
 	}
 	top += (1+len(p.Lines))*shareRow + shareSpace
 	bottom = top + shareHeight

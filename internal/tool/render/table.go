@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns. The first column is aligned left, the others right.
+// Table is text in columns. The first column is aligned left, all further columns right.
 type Table struct {
 	Columns []Column
 	rows    [][]string
@@ -33,7 +33,7 @@ func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 // Rows returns the rows that were added, without a copy.
 func (t *Table) Rows() [][]string { return t.rows }
 
-// render returns the table as Markdown if that is the format, else for a terminal.
+// render returns the table as Markdown if format is Markdown, otherwise for a terminal.
 func (t *Table) render(format string) string {
 	if format == Markdown {
 		return t.markdown()
@@ -92,7 +92,7 @@ func (t *Table) widths(lines [][]string) []int {
 	return widths
 }
 
-// groupEnd returns the index after the last column of the group that begins at start.
+// groupEnd returns the index after the last column of the group that starts at start.
 func groupEnd(columns []Column, start int) int {
 	end := start + 1
 	for end < len(columns) && columns[end].Group == columns[start].Group {
@@ -131,8 +131,8 @@ func (t *Table) groupLine(widths []int) string {
 	return strings.TrimRight(line.String(), " ") + "\n"
 }
 
-// markdown returns a Markdown table. The group of a column becomes the beginning of its title.
-// Cells must not have a "|", which is not escaped.
+// markdown returns a Markdown table. Titles start with the group of their column. Cells must not
+// have a "|": it is not escaped.
 func (t *Table) markdown() string {
 	titles := make([]string, len(t.Columns))
 	alignments := make([]string, len(t.Columns))
@@ -148,7 +148,7 @@ func (t *Table) markdown() string {
 	return b.String()
 }
 
-// minFirstWidth is the width to which Fit cuts the first column before it removes others.
+// minFirstWidth is the width to which Fit cuts the first column before it removes other columns.
 const minFirstWidth = 32
 
 // Fit makes the lines of a table have at most width characters. It removes columns from the right,

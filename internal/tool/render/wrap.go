@@ -31,7 +31,7 @@ func Wrap(text, indent string, width int) string {
 }
 
 // Shorten cuts a text in its middle to a number of characters, at least 3, because names differ in
-// their beginnings and ends.
+// their starts and ends.
 func Shorten(text string, length int) string {
 	letters := []rune(text)
 	if len(letters) <= length {

@@ -80,7 +80,8 @@ type flags struct {
 func NewCommand(version string) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use: "replay LOG...", Short: "Send the requests of an audit log to an API server, as fast as they came or faster", Long: longHelp, Example: examples,
+		Use: "replay LOG...", Short: "Send the requests of an audit log to an API server, as fast as they came or " +
+			"faster", Long: longHelp, Example: examples,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch other := f.from != "" || f.remove; {
 			case len(args) == 0 && !other:
@@ -98,7 +99,7 @@ func NewCommand(version string) *cobra.Command {
 	}
 	set := cmd.Flags()
 	f.server.AddTo(set)
-	set.StringVar(&f.compare, "compare", "", "kubeconfig of a second server, which gets the same requests when the first is done")
+	set.StringVar(&f.compare, "compare", "", "kubeconfig of a second server, which gets the same requests when the first server is done")
 	set.Float64Var(&f.Speed, "speed", 1, "how much faster than in the log time passes; watches are shorter too")
 	set.DurationVar(&f.Duration, "duration", 0, "end after this time (default when the log ends)")
 	set.BoolVar(&f.Impersonate, "impersonate", false, "send requests in the name of the log's users")
@@ -106,11 +107,12 @@ func NewCommand(version string) *cobra.Command {
 		"none, or own-namespaces: writes of the log become writes of such objects in namespaces of replay's own, as the kubeconfig's user")
 	set.BoolVar(&f.remove, "delete", false, "remove the namespaces that replays with writes have made, and send nothing")
 	set.IntVar(&f.Connections, "connections", 100, "connections that the log's instances share")
-	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000, "requests besides watches that wait for answers at once; others are sent later")
+	set.IntVar(&f.MaxInFlight, "max-in-flight", 1000,
+		"requests besides watches that wait for answers at the same time; further requests are sent later")
 	auditlog.AddWrapperFlag(set, &f.LogWrapper)
 	useragent.AddFormFlag(set, &f.Encodings)
 	set.StringVarP(&f.output, "output", "o", render.Terminal, "one of "+strings.Join(formats, ", "))
-	set.StringVar(&f.page, "report", "", "write the report to this file, too, as one HTML page")
+	set.StringVar(&f.page, "report", "", "write the report to this file, too, as an HTML page")
 	set.StringVar(&f.from, "from", "", "print the report in this file, as -o json wrote it, and send nothing")
 	set.IntVar(&f.top, "top", 15, "rows of each table")
 	return cmd

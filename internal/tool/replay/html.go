@@ -91,7 +91,7 @@ func (r *Report) page() *htmlPage {
 		{"LISTs by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.ListMillis })},
 		{"GETs by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.GetMillis })},
 		{"Writes by client, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WriteMillis })},
-		{"Watches by client until they begin, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WatchMillis })},
+		{"Watches by client until the answer starts, 99th percentile", millis(func(c *ClientOutcome) *render.Latencies { return c.WatchMillis })},
 	} {
 		if bars := r.bars(plotted.value); len(bars) > 0 {
 			p.Plots = append(p.Plots, htmlPlot{plotted.title, bars})

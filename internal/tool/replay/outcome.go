@@ -17,7 +17,7 @@ type result struct {
 	status int
 	bytes  int64 // of the body as it was sent
 	events int64 // of a watch
-	// took is the time until the end of the answer, for a watch until the answer began.
+	// took is the time until the end of the answer, for a watch until the answer started.
 	took time.Duration
 	err  error
 	// noPage says that the request was not sent, because its list had no further page.
@@ -29,7 +29,7 @@ type result struct {
 // outcome sums the results of a plan's requests. It is safe for several goroutines.
 type outcome struct {
 	plan    *plan
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards all fields below
 	clients map[serverreport.Client]*clientSums
 	shapes  map[serverreport.Shape]*ShapeOutcome
 	// firstError is the error of the first request without an answer.

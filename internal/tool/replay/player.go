@@ -24,8 +24,8 @@ type player struct {
 	options *Options
 	writer  *writer // nil unless writes are sent
 	states  []state
-	// written has a channel by the path of an object. It is closed when the newest write of the
-	// object was answered.
+	// written has channels by the path of an object. A channel is closed when the newest write of
+	// the object was answered.
 	written map[string]<-chan struct{}
 	outcome *outcome
 	began   time.Time
@@ -35,8 +35,8 @@ type player struct {
 
 func newPlayer(p *plan, s *server, o *Options) *player {
 	return &player{
-		plan: p, server: s, options: o, states: make([]state, len(p.instances)), written: map[string]<-chan struct{}{}, outcome: newOutcome(p),
-		semaphore: make(chan struct{}, o.MaxInFlight),
+		plan: p, server: s, options: o, states: make([]state, len(p.instances)), written: map[string]<-chan struct{}{},
+		outcome: newOutcome(p), semaphore: make(chan struct{}, o.MaxInFlight),
 	}
 }
 
@@ -44,9 +44,9 @@ func newPlayer(p *plan, s *server, o *Options) *player {
 // prints the saved report of such a replay.
 var errInterrupted = errors.New("interrupted")
 
-// play sends all requests, each when its time has come, and waits for the answers. Watches
-// are open for as long as they were in the log. play calls progress with the number of requests
-// that were sent. It returns errInterrupted if ctx ended before the replay.
+// play sends all requests, each when its time has come, and waits for the answers. Watches are open
+// for as long as in the log. play calls progress with the number of requests sent so far. It returns
+// errInterrupted if ctx ended before the replay.
 func (p *player) play(ctx context.Context, progress func(sent int)) error {
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -102,7 +102,7 @@ sending:
 	return nil
 }
 
-// replayTime converts a duration of the log, in microseconds, to one of the replay.
+// replayTime converts a duration of the log, in microseconds, to a duration of the replay.
 func (p *player) replayTime(micros int64) time.Duration {
 	return time.Duration(float64(micros) * 1000 / p.options.Speed)
 }
@@ -188,10 +188,11 @@ func (p *player) watch(ctx context.Context, r *request, ownTurn turn, end time.D
 	defer resp.Body.Close()
 	opened := time.Since(began)
 	counted := &countingReader{reader: resp.Body}
-	events := watchReader{reader: watchevent.Reader{Form: watchevent.FormOf(resp.Header.Get("Content-Type"))}, onRevision: func(revision uint64) {
-		c.revision.Store(revision)
-		p.server.noteRevision(revision)
-	}}
+	events := watchReader{reader: watchevent.Reader{Form: watchevent.FormOf(resp.Header.Get("Content-Type"))},
+		onRevision: func(revision uint64) {
+			c.revision.Store(revision)
+			p.server.noteRevision(revision)
+		}}
 	if resp.StatusCode == http.StatusOK {
 		_, err = io.Copy(&events, counted)
 	}
@@ -214,7 +215,7 @@ func (p *player) transport(r *request) http.RoundTripper {
 	return p.server.transports[int(r.instance)%len(p.server.transports)]
 }
 
-// countingReader counts the bytes that are read.
+// countingReader counts the bytes that are read from reader.
 type countingReader struct {
 	reader io.Reader
 	count  int64

@@ -29,15 +29,15 @@ type Report struct {
 // LogSummary is the content of a log in numbers.
 type LogSummary struct {
 	Paths []string `json:"paths"`
-	// From is the time of the first request. Seconds is the time from then to the last event.
+	// From is the time of the first request. Seconds is the time from From to the last event.
 	From      time.Time `json:"from"`
 	Seconds   float64   `json:"seconds"`
 	Requests  int       `json:"requests"`
 	Instances int       `json:"instances"`
 	// LeftOut counts the requests that replay does not send, by reason.
 	LeftOut map[string]int `json:"leftOut,omitempty"`
-	// Notes are sentences on records that are no events. Lost is the number of records that could
-	// not be read, although they are events.
+	// Notes are sentences on records that are no events. Lost is the number of events that could
+	// not be read.
 	Notes []string `json:"notes,omitempty"`
 	Lost  int64    `json:"lost,omitempty"`
 }
@@ -49,8 +49,8 @@ type ServerOutcome struct {
 	// Seconds is the duration of the replay.
 	Seconds float64 `json:"seconds"`
 	// CPUSeconds is the CPU that the server's process used during the replay, and ResidentBytes its
-	// memory at the end. They are nil if its /metrics could not be read. At an address of       //
-	// several servers the figures are of one of them.
+	// memory at the end. They are nil if its /metrics could not be read. At the address
+	// of several servers the figures are of one server.
 	CPUSeconds    *float64 `json:"cpuSeconds,omitempty"`
 	ResidentBytes *float64 `json:"residentBytes,omitempty"`
 	// Late has the times by which requests were sent too late, in milliseconds.
@@ -77,7 +77,7 @@ type ClientOutcome struct {
 	Bytes  int64 `json:"bytes"`
 	Events int64 `json:"events,omitempty"`
 	// The times are in milliseconds, until the end of the answer. Times of watches end when the
-	// answer begins. Each is nil if there was no such request.
+	// answer starts. Each is nil if there was no such request.
 	GetMillis   *render.Latencies `json:"getMillis,omitempty"`
 	ListMillis  *render.Latencies `json:"listMillis,omitempty"`
 	WatchMillis *render.Latencies `json:"watchMillis,omitempty"`
@@ -87,7 +87,7 @@ type ClientOutcome struct {
 // ShapeOutcome is the outcome of the requests of one shape.
 type ShapeOutcome struct {
 	serverreport.Shape
-	// InLog is the number of these requests in the part of the log that was replayed.
+	// InLog is the number of requests of the shape in the part of the log that was replayed.
 	InLog int `json:"inLog"`
 	Sent  int `json:"sent"`
 	// NoPage counts requests that were not sent, because the list had fewer pages than in the
@@ -120,11 +120,11 @@ func (s *ServerOutcome) countLog(p *plan, until int64) {
 
 // byClient returns the outcomes of clients by client.
 func (s *ServerOutcome) byClient() map[serverreport.Client]*ClientOutcome {
-	all := map[serverreport.Client]*ClientOutcome{}
+	outcomes := map[serverreport.Client]*ClientOutcome{}
 	for i := range s.Clients {
-		all[s.Clients[i].Client] = &s.Clients[i]
+		outcomes[s.Clients[i].Client] = &s.Clients[i]
 	}
-	return all
+	return outcomes
 }
 
 // totals returns the sums over all clients, without times.
@@ -154,56 +154,74 @@ func (r *Report) text(format string, top int) string {
 
 // serverTable returns a table with a row for each server. Unknown figures are "-".
 func (r *Report) serverTable() render.Table {
-	t := render.Table{Columns: render.ColumnsOf("server", "version", "sent", "refused", "no answer", "bytes", "events", "CPU", "memory", "late p99")}
-	for i := range r.Servers {
-		s := &r.Servers[i]
-		sums := s.totals()
-		cpu, memory, late := "-", "-", "-"
-		if s.CPUSeconds != nil {
-			cpu = display.Seconds(*s.CPUSeconds)
-		}
-		if s.ResidentBytes != nil {
-			memory = display.Size(*s.ResidentBytes)
-		}
-		if s.Late != nil {
-			late = display.Seconds(s.Late.P99 / 1000)
-		}
-		t.Add(display.Clean(s.Address), display.Clean(s.Version), display.Count(sums.Requests), display.Count(sums.Refused), display.Count(sums.Unanswered),
-			display.Size(sums.Bytes), display.Count(sums.Events), cpu, memory, late)
+	type outcome struct {
+		*ServerOutcome
+		totals ClientOutcome
 	}
-	return t
+	outcomes := make([]outcome, len(r.Servers))
+	for i := range r.Servers {
+		outcomes[i] = outcome{&r.Servers[i], r.Servers[i].totals()}
+	}
+	var fields render.Fields[outcome]
+	fields.Add("server", func(o outcome) string { return display.Clean(o.Address) })
+	fields.Add("version", func(o outcome) string { return display.Clean(o.Version) })
+	fields.Add("sent", func(o outcome) string { return display.Count(o.totals.Requests) })
+	fields.Add("refused", func(o outcome) string { return display.Count(o.totals.Refused) })
+	fields.Add("no answer", func(o outcome) string { return display.Count(o.totals.Unanswered) })
+	fields.Add("bytes", func(o outcome) string { return display.Size(o.totals.Bytes) })
+	fields.Add("events", func(o outcome) string { return display.Count(o.totals.Events) })
+	fields.Add("CPU", func(o outcome) string {
+		if o.CPUSeconds == nil {
+			return "-"
+		}
+		return display.Seconds(*o.CPUSeconds)
+	})
+	fields.Add("memory", func(o outcome) string {
+		if o.ResidentBytes == nil {
+			return "-"
+		}
+		return display.Size(*o.ResidentBytes)
+	})
+	fields.Add("late p99", func(o outcome) string {
+		if o.Late == nil {
+			return "-"
+		}
+		return display.Seconds(o.Late.P99 / 1000)
+	})
+	return *fields.Table(outcomes)
 }
 
 // clientTable returns a table with a row for each client of the first server, and a group of
 // columns for each server. It has up to top rows.
 func (r *Report) clientTable(top int) render.Table {
-	columns := []render.Column{{Title: "client"}}
-	byClient := make([]map[serverreport.Client]*ClientOutcome, len(r.Servers))
+	var fields render.Fields[*ClientOutcome]
+	fields.Add("client", func(c *ClientOutcome) string { return display.Clean(c.Name()) })
 	for i := range r.Servers {
 		group := ""
 		if len(r.Servers) > 1 {
 			group = display.Clean(r.Servers[i].Address)
 		}
-		for _, title := range []string{"sent", "failed", "bytes", "events", "GET", "LIST", "watch", "write"} {
-			columns = append(columns, render.Column{Group: group, Title: title})
+		outcomes := r.Servers[i].byClient()
+		add := func(title string, cell func(*ClientOutcome) string) {
+			fields.AddToGroup(group, title, func(c *ClientOutcome) string {
+				return cell(cmp.Or(outcomes[c.Client], &ClientOutcome{}))
+			})
 		}
-		byClient[i] = r.Servers[i].byClient()
+		add("sent", func(c *ClientOutcome) string { return display.Count(c.Requests) })
+		add("failed", func(c *ClientOutcome) string { return display.Count(c.Refused + c.Unanswered) })
+		add("bytes", func(c *ClientOutcome) string { return display.Size(c.Bytes) })
+		add("events", func(c *ClientOutcome) string { return display.Count(c.Events) })
+		add("GET", func(c *ClientOutcome) string { return times(c.GetMillis) })
+		add("LIST", func(c *ClientOutcome) string { return times(c.ListMillis) })
+		add("watch", func(c *ClientOutcome) string { return times(c.WatchMillis) })
+		add("write", func(c *ClientOutcome) string { return times(c.WriteMillis) })
 	}
-	t := render.Table{Columns: columns}
-	first := r.Servers[0].Clients
-	for i := range first[:min(top, len(first))] {
-		cells := []string{display.Clean(first[i].Name())}
-		for _, outcomes := range byClient {
-			c := outcomes[first[i].Client]
-			if c == nil {
-				c = &ClientOutcome{}
-			}
-			cells = append(cells, display.Count(c.Requests), display.Count(c.Refused+c.Unanswered), display.Size(c.Bytes), display.Count(c.Events),
-				times(c.GetMillis), times(c.ListMillis), times(c.WatchMillis), times(c.WriteMillis))
-		}
-		t.Add(cells...)
+	clients := r.Servers[0].Clients
+	var rows []*ClientOutcome
+	for i := range clients[:min(top, len(clients))] {
+		rows = append(rows, &clients[i])
 	}
-	return t
+	return *fields.Table(rows)
 }
 
 // times returns the median and the 99th percentile as text.
@@ -217,24 +235,30 @@ func times(l *render.Latencies) string {
 // shapeTable returns a table with a row for each shape of requests at the first server. It has up
 // to top rows.
 func (r *Report) shapeTable(top int) render.Table {
-	t := render.Table{Columns: render.ColumnsOf("request", "in the log", "sent", "refused", "no answer", "no page")}
-	all := r.Servers[0].Shapes
-	for i := range all[:min(top, len(all))] {
-		s := &all[i]
-		words := []string{s.Verb, s.Resource, s.Scope}
-		if s.Selectors != "" {
-			words = append(words, s.Selectors)
-		}
-		if s.Revision != "" {
-			words = append(words, "RV "+s.Revision)
-		}
-		if s.Limit > 0 {
-			words = append(words, fmt.Sprintf("limit %d", s.Limit))
-		}
-		t.Add(display.Clean(strings.Join(words, " ")), display.Count(s.InLog), display.Count(s.Sent),
-			display.Count(s.Refused), display.Count(s.Unanswered), display.Count(s.NoPage))
+	var fields render.Fields[ShapeOutcome]
+	fields.Add("request", func(s ShapeOutcome) string { return display.Clean(s.text()) })
+	fields.Add("in the log", func(s ShapeOutcome) string { return display.Count(s.InLog) })
+	fields.Add("sent", func(s ShapeOutcome) string { return display.Count(s.Sent) })
+	fields.Add("refused", func(s ShapeOutcome) string { return display.Count(s.Refused) })
+	fields.Add("no answer", func(s ShapeOutcome) string { return display.Count(s.Unanswered) })
+	fields.Add("no page", func(s ShapeOutcome) string { return display.Count(s.NoPage) })
+	shapes := r.Servers[0].Shapes
+	return *fields.Table(shapes[:min(top, len(shapes))])
+}
+
+// text returns the shape in words.
+func (s *ShapeOutcome) text() string {
+	words := []string{s.Verb, s.Resource, s.Scope}
+	if s.Selectors != "" {
+		words = append(words, s.Selectors)
 	}
-	return t
+	if s.Revision != "" {
+		words = append(words, "RV "+s.Revision)
+	}
+	if s.Limit > 0 {
+		words = append(words, fmt.Sprintf("limit %d", s.Limit))
+	}
+	return strings.Join(words, " ")
 }
 
 // notes returns sentences on what the tables do not show: requests that were left out, and reasons
@@ -248,11 +272,13 @@ func (r *Report) notes() (notes []string) {
 		s := &r.Servers[i]
 		address := display.Clean(s.Address)
 		if s.Late != nil && s.Late.P99 > 1000 {
-			notes = append(notes, fmt.Sprintf("%s: one request in a hundred was sent %s too late or later, "+
-				"because too many were in flight or this machine was busy. Lower --speed, or raise --max-in-flight.", address, display.Seconds(s.Late.P99/1000)))
+			notes = append(notes, fmt.Sprintf("%s: one request in a hundred was sent at least %s too late, "+
+				"because too many were in flight or this machine was busy. Lower --speed, or raise "+
+				"--max-in-flight.", address, display.Seconds(s.Late.P99/1000)))
 		}
 		if s.Interrupted {
-			notes = append(notes, fmt.Sprintf("%s: interrupted after %s: its figures are of a part of the log.", address, display.Seconds(s.Seconds)))
+			notes = append(notes, fmt.Sprintf("%s: interrupted after %s: the figures are of a part of the log.", address,
+				display.Seconds(s.Seconds)))
 		}
 		if s.CutShort > 0 {
 			notes = append(notes, fmt.Sprintf("%s ended %d watches that are open to the end of the log.", address, s.CutShort))

@@ -55,7 +55,7 @@ func (s *server) close() {
 	}
 }
 
-// noteRevision sets newest to revision if that is newer.
+// noteRevision sets newest to revision, if revision is newer.
 func (s *server) noteRevision(revision uint64) {
 	for old := s.newest.Load(); revision > old; old = s.newest.Load() {
 		if s.newest.CompareAndSwap(old, revision) {
@@ -96,7 +96,7 @@ func (s *server) getJSON(ctx context.Context, path string, into any) error {
 }
 
 // get sends a GET as the user of the kubeconfig, and returns the body of an answer with the status
-// 200. The caller must close it.
+// 200. The caller must close the body.
 func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+path, nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *server) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close() // the status is the error
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-			return nil, fmt.Errorf("ask %s%s: status %s: give a kubeconfig whose user may read that", s.base, path, resp.Status)
+			return nil, fmt.Errorf("ask %s%s: status %s: give a kubeconfig whose user may read the path", s.base, path, resp.Status)
 		}
 		return nil, fmt.Errorf("ask %s%s: status %s", s.base, path, resp.Status)
 	}
@@ -125,8 +125,8 @@ type usage struct {
 
 const usageTimeout = 10 * time.Second
 
-// readUsage reads the metrics of the server. ok is false if they lack the CPU, or if the user may
-// not read them.
+// readUsage reads the metrics of the server. ok is false if the metrics lack the CPU, or if the user
+// may not read them.
 func (s *server) readUsage(ctx context.Context) (u usage, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()

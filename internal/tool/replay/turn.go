@@ -26,7 +26,7 @@ type collection struct {
 // turns, too, because each needs the resource version after the write before.
 type turn struct {
 	collection *collection // nil for writes and GETs
-	// before is closed when the turn of the request before ends. It is nil for the first one.
+	// before is closed when the turn of the request before ends. It is nil for the first request.
 	before <-chan struct{}
 	end    func() // may be called more than once
 }
@@ -64,7 +64,7 @@ func (p *player) nextTurn(r *request) turn {
 // wait waits until the turn before has ended, or ctx has.
 func (t *turn) wait(ctx context.Context) {
 	if t.before == nil {
-		return // the first one
+		return // the first request
 	}
 	select {
 	case <-t.before:

@@ -19,7 +19,7 @@ const (
 // writeLabel is the label of the namespaces and the objects that replays make.
 const writeLabel = "millrace.io/replay"
 
-// namespacePrefix begins the names of the namespaces that replays make.
+// namespacePrefix is the prefix of the names of the namespaces that replays make.
 const namespacePrefix = "millrace-replay-"
 
 // object is the target of a write: an object in a namespace of replay's own.
@@ -63,9 +63,11 @@ var writables = map[string]writable{
 	"services":   {"/api/v1", "Service", `"spec":{"clusterIP":"None"}`},
 	"endpoints":  {"/api/v1", "Endpoints", `"subsets":[]`},
 	"events":     {"/api/v1", "Event", `"involvedObject":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","message":"an event of a log","type":"Normal"`},
-	"events.events.k8s.io": {"/apis/events.k8s.io/v1", "Event", `"regarding":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","action":"Replay","type":"Normal",` +
-		`"reportingController":"millrace.io/replay","reportingInstance":"replay","eventTime":"TIME"`},
-	"leases.coordination.k8s.io":      {"/apis/coordination.k8s.io/v1", "Lease", `"spec":{"holderIdentity":"replay","leaseDurationSeconds":40,"renewTime":"TIME"}`},
+	"events.events.k8s.io": {"/apis/events.k8s.io/v1", "Event",
+		`"regarding":{"kind":"Pod","namespace":"NAMESPACE","name":"NAME"},"reason":"Replayed","action":"Replay","type":"Normal",` +
+			`"reportingController":"millrace.io/replay","reportingInstance":"replay","eventTime":"TIME"`},
+	"leases.coordination.k8s.io": {"/apis/coordination.k8s.io/v1", "Lease",
+		`"spec":{"holderIdentity":"replay","leaseDurationSeconds":40,"renewTime":"TIME"}`},
 	"endpointslices.discovery.k8s.io": {"/apis/discovery.k8s.io/v1", "EndpointSlice", `"addressType":"IPv4","endpoints":[]`},
 	"deployments.apps":                {"/apis/apps/v1", "Deployment", idleReplicas},
 	"replicasets.apps":                {"/apis/apps/v1", "ReplicaSet", idleReplicas},
@@ -113,11 +115,12 @@ func resourceOf(r *auditlog.Request) string {
 }
 
 // newObject returns the object that a write of the log is sent to. It lies in a namespace whose
-// name is derived from the one in the log, so that a replay changes only objects of its own.
+// name is derived from the namespace in the log, so that a replay changes only objects of its own.
 func newObject(r *auditlog.Request) *object {
 	hash := fnv.New32a()
 	_, _ = hash.Write(r.Namespace) // it never fails
-	o := &object{resource: resourceOf(r), namespace: fmt.Sprintf("%s%08x", namespacePrefix, hash.Sum32()), name: string(r.Name), api: "/api/" + string(r.Version)}
+	o := &object{resource: resourceOf(r), namespace: fmt.Sprintf("%s%08x", namespacePrefix, hash.Sum32()), name: string(r.Name),
+		api: "/api/" + string(r.Version)}
 	if len(r.Group) > 0 {
 		o.api = "/apis/" + string(r.Group) + "/" + string(r.Version)
 	}
@@ -147,7 +150,8 @@ func (o *object) encode(name, version string, size, number int) []byte {
 		panic(err) // maps of strings can always be encoded
 	}
 	body := strings.NewReplacer("NAMESPACE", o.namespace, "NAME", labelValue(name), "TIME", now).Replace(o.body)
-	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":%s,%s}`, strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.kind, encoded, body)
+	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":%s,%s}`,
+		strings.TrimPrefix(strings.TrimPrefix(o.api, "/apis/"), "/api/"), o.kind, encoded, body)
 }
 
 // mergePatch returns a patch that changes the object, and leaves it at about size bytes.
@@ -155,11 +159,11 @@ func (o *object) mergePatch(size, number int) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, writeLabel, o.padding(size-len(o.body)-frameBytes, number))
 }
 
-// padding returns text of length bytes, or a little more or less. It differs between numbers.
+// padding returns text of about length bytes. Different numbers have different texts.
 func (o *object) padding(length, number int) string {
 	length = max(0, min(length, maxPadding))
-	begin := fmt.Sprintf("%d %s/%s ", number, o.namespace, o.name)
-	return begin + strings.Repeat("lorem ipsum ", length/12+1)[:max(0, length-len(begin))]
+	prefix := fmt.Sprintf("%d %s/%s ", number, o.namespace, o.name)
+	return prefix + strings.Repeat("lorem ipsum ", length/12+1)[:max(0, length-len(prefix))]
 }
 
 // labelValue returns a name as the value of a label may be: short, and with a letter or digit at

@@ -21,9 +21,9 @@ import (
 // writer sends writes as the user of the kubeconfig. It is safe for several goroutines.
 type writer struct {
 	server *server
-	// sizes are bytes of an object by resource. newWriter sets them.
+	// sizes are the sizes of an object in bytes, by resource. newWriter sets them.
 	sizes map[string]int
-	// count is the number of writes that send has begun.
+	// count is the number of writes that send has started.
 	count atomic.Int64
 
 	mu struct {
@@ -37,7 +37,8 @@ const (
 	// maxPrepared bounds the objects that newWriter creates.
 	maxPrepared = 50_000
 	preparers   = 32 // goroutines of newWriter
-	// maxWriteAnswer is how many bytes of an answer are searched for the resource version.
+	// maxWriteAnswer is the number of bytes of an answer that are searched for the resource
+	// version.
 	maxWriteAnswer = 64 << 10
 )
 
@@ -61,7 +62,8 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 		}
 	}
 	if len(objects) > maxPrepared {
-		return nil, fmt.Errorf("the log changes %d objects, and replay makes at most %d before it begins: give a part of the log", len(objects), maxPrepared)
+		return nil, fmt.Errorf("the log changes %d objects, and replay makes at most %d before it starts: give a part of "+
+			"the log", len(objects), maxPrepared)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(preparers)
@@ -75,15 +77,16 @@ func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 	group.SetLimit(preparers)
 	for _, o := range objects {
 		group.Go(func() error {
-			_, err := w.do(groupCtx, http.MethodPost, o.collectionPath(), o.path(), "", o.encode(o.name, "", w.sizes[o.resource], 0), http.StatusConflict)
+			_, err := w.do(groupCtx, http.MethodPost, o.collectionPath(), o.path(), "",
+				o.encode(o.name, "", w.sizes[o.resource], 0), http.StatusConflict)
 			return err
 		})
 	}
 	return w, group.Wait()
 }
 
-// objectSize returns the bytes of an object's resource: of one that the server has, or a usual
-// size.
+// objectSize returns the size of an object of a resource: of the first object that the server has,
+// or a usual size.
 func (w *writer) objectSize(ctx context.Context, o *object) int {
 	plural, _, _ := strings.Cut(o.resource, ".")
 	usual := &clusterprofile.Resource{Resource: o.resource}
@@ -101,8 +104,8 @@ func (w *writer) objectSize(ctx context.Context, o *object) int {
 	return len(text) - head
 }
 
-// makeNamespace creates a namespace, and the service account without which no pod is admitted. It
-// is no error if they exist.
+// makeNamespace creates a namespace, unless it exists, and its default service account: without the
+// account no pod is admitted.
 func (w *writer) makeNamespace(ctx context.Context, name string) error {
 	const path = "/api/v1/namespaces"
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{%q:"true"}}}`, name, writeLabel)
@@ -115,7 +118,7 @@ func (w *writer) makeNamespace(ctx context.Context, name string) error {
 }
 
 // send sends a write of the log. An update of a pod, or of an object of events.events.k8s.io,
-// becomes a patch: most of their fields must not change.
+// becomes a patch, because most of their fields must not change.
 func (w *writer) send(ctx context.Context, verb string, o *object) result {
 	began, number, size := time.Now(), int(w.count.Add(1)), w.sizes[o.resource]
 	method, path, name := http.MethodPost, o.collectionPath(), o.name
@@ -159,9 +162,9 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s %s: status %s: %.200s", e.method, e.path, e.status, watchevent.Text(watchevent.Member(e.body, "message")))
 }
 
-// do sends a request, and keeps the resource version of the answer as that of the object at
-// objectPath, unless this is "". An empty contentType means JSON. expected is a status of 400 or
-// more that is no error, or 0. The error for another one is a refusedError.
+// do sends a request. It keeps the resource version in the answer for the object at objectPath, unless
+// objectPath is "". An empty contentType means JSON. expected is a status of 400 or more that is no
+// error, or 0. The error for another status of 400 or more is a refusedError.
 func (w *writer) do(ctx context.Context, method, path, objectPath, contentType string, body []byte, expected int) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

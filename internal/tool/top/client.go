@@ -56,7 +56,8 @@ func (c *client) get(ctx context.Context, report string) (json.RawMessage, error
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no answer from %s (%w): see that the server runs, or name another with --kubeconfig, --context or --data-dir", c.host, err)
+		return nil, fmt.Errorf("no answer from %s (%w): see that the server runs, or name another server "+
+			"with --kubeconfig, --context or --data-dir", c.host, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -84,10 +85,11 @@ func explain(resp *http.Response, report string, body []byte) error {
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%w: the server does not accept the kubeconfig's credentials (%s): they may have expired, or be of another cluster", errFinal, reason)
+		return fmt.Errorf("%w: the server does not accept the kubeconfig's credentials (%s): "+
+			"they may have expired, or be of another cluster", errFinal, reason)
 	case http.StatusForbidden:
 		return fmt.Errorf(`%w: %s.
-Who may look has this rule of a ClusterRole (deploy/monitoring/viewer.yaml):
+A reader of reports needs this rule of a ClusterRole (deploy/monitoring/viewer.yaml):
   - nonResourceURLs: ["%s*"]
     verbs: ["get"]
 An administrator grants it with
@@ -95,7 +97,7 @@ An administrator grants it with
   kubectl create clusterrolebinding millrace-viewer-USER --clusterrole=millrace-viewer --user=USER`,
 			errFinal, reason, dashboard.Prefix, dashboard.Prefix)
 	case http.StatusNotFound:
-		return fmt.Errorf("%w %s (%s): it is no Millrace, an older one, or runs with --read-path=kubernetes", errAbsent, report, reason)
+		return fmt.Errorf("%w %s (%s): it is no Millrace, is an older version, or runs with --read-path=kubernetes", errAbsent, report, reason)
 	}
 	return fmt.Errorf("read %s: the server answers %s: %s", report, resp.Status, reason)
 }

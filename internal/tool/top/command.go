@@ -26,8 +26,8 @@ On a terminal it refreshes in place: q ends it, 1 to 8 and Tab change the view, 
 shows all columns and rows. Elsewhere it prints once.
 
 The server is found as kubectl finds it: --kubeconfig, $KUBECONFIG,
-~/.kube/config; or it is that of --data-dir, which is also the last resort. The
-user needs the verb get for the nonResourceURLs /debug/millrace/*.`
+~/.kube/config; or it is the server of --data-dir, which is also the last resort.
+The user needs the verb get for the nonResourceURLs /debug/millrace/*.`
 
 // options has the values of the command's flags.
 type options struct {
@@ -100,8 +100,8 @@ func (o *options) validate() error {
 // minInterval is the shortest time between two refreshes.
 const minInterval = 200 * time.Millisecond
 
-// run shows a view until the user quits, if out is a terminal and the options ask for no single
-// print. Else it prints the view once.
+// run shows a view until the user quits, if out is a terminal and the options do not ask for a
+// single print. Otherwise it prints the view once.
 func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	config, err := o.server.Load("top")
 	if err != nil {
@@ -115,7 +115,10 @@ func (o *options) run(ctx context.Context, v view, out io.Writer) error {
 	if o.output == render.JSON || o.once || !isFile || !display.IsTerminal(file) || !display.IsTerminal(os.Stdin) {
 		return o.print(ctx, c, v, out)
 	}
-	s := &screen{client: c, out: file, interval: o.interval, view: v, wide: o.output == render.Wide, color: os.Getenv("NO_COLOR") == ""}
+	s := &screen{
+		client: c, out: file, interval: o.interval, view: v,
+		wide: o.output == render.Wide, color: os.Getenv("NO_COLOR") == "",
+	}
 	err = s.run(ctx, os.Stdin)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil

@@ -8,21 +8,26 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// drawFeed draws the feeds from etcd, and below them the probe and the process, if the server has
-// an SLO report.
+// drawFeed draws the feeds from etcd. Below them it draws the probe and the process, if the server
+// has an SLO report.
 func drawFeed(p *page, r *reports) {
-	rows := make([][]cell, 0, len(r.Feed.Feeds))
-	for _, f := range r.Feed.Feeds {
-		health, healthStyle := feedHealth(&f)
-		rows = append(rows, []cell{
-			name(f.Prefix), {health, healthStyle}, text(fmt.Sprint(f.Revision)), seconds(f.Delivery.P50), seconds(f.Delivery.P99), seconds(f.Delivery.Max),
-			count(f.Events), size(f.Bytes), count(f.Restarts), count(f.Loads), name(strings.Join(f.Endpoints, ",")),
-		})
-	}
-	p.table([]column{
-		{head: "PREFIX"}, {head: "HEALTH", maxWidth: 60}, {head: "REVISION", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "MAX", right: true},
-		{head: "EVENTS", right: true}, {head: "BYTES", right: true}, {head: "RESTARTS", right: true}, {head: "LOADS", right: true}, {head: "ETCD"},
-	}, rows)
+	type feed = serverreport.Feed
+	drawTable(p, r.Feed.Feeds, []field[feed]{
+		textField("PREFIX", 0, func(f *feed) cell { return name(f.Prefix) }),
+		textField("HEALTH", 60, func(f *feed) cell {
+			health, style := feedHealth(f)
+			return cell{health, style}
+		}),
+		numberField("REVISION", func(f *feed) cell { return text(fmt.Sprint(f.Revision)) }),
+		numberField("P50", func(f *feed) cell { return seconds(f.Delivery.P50) }),
+		numberField("P99", func(f *feed) cell { return seconds(f.Delivery.P99) }),
+		numberField("MAX", func(f *feed) cell { return seconds(f.Delivery.Max) }),
+		numberField("EVENTS", func(f *feed) cell { return count(f.Events) }),
+		numberField("BYTES", func(f *feed) cell { return size(f.Bytes) }),
+		numberField("RESTARTS", func(f *feed) cell { return count(f.Restarts) }),
+		numberField("LOADS", func(f *feed) cell { return count(f.Loads) }),
+		textField("ETCD", 0, func(f *feed) cell { return name(strings.Join(f.Endpoints, ",")) }),
+	})
 	if r.SLO == nil {
 		return
 	}
@@ -34,7 +39,8 @@ func drawFeed(p *page, r *reports) {
 		if probe.Error != "" {
 			state = display.Clean(probe.Error)
 		}
-		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to event p50 %s  p99 %s  response to event p99 %s  pending %s", state,
+		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf(
+			"Probe     %s  write to event p50 %s  p99 %s  response to event p99 %s  pending %s", state,
 			display.Seconds(probe.Whole.P50), display.Seconds(probe.Whole.P99), display.Seconds(probe.Commit.P99), display.Seconds(probe.PendingSeconds)))
 	}
 	s := r.SLO.Process
@@ -42,7 +48,7 @@ func drawFeed(p *page, r *reports) {
 		s.CPU, s.Processors, display.Seconds(s.Delay.P50), display.Seconds(s.Delay.P99), display.Seconds(s.Delay.Max)))
 }
 
-// feedHealth returns the state of a feed in words, and their style.
+// feedHealth returns the state of a feed in words, and the style of the words.
 func feedHealth(f *serverreport.Feed) (string, style) {
 	switch {
 	case f.Error != "":

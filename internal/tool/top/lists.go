@@ -13,20 +13,21 @@ import (
 // advice below each table.
 func drawLists(p *page, l *serverreport.ListsReport) {
 	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s",
-		display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Count(l.Total.Scanned), display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU)))
-	pacing := "off (--pace-relists)"
+		display.Count(l.Total.Requests), display.Count(l.Total.Objects), display.Count(l.Total.Scanned),
+		display.Size(l.Total.Bytes), display.Seconds(l.Total.CPU)))
+	pacing := "off (start the server with --pace-relists)"
 	if l.Pacing {
 		pacing = fmt.Sprintf("on, %s requests were held back", display.Count(l.Paced))
 	}
 	p.line(plain, "Pacing of relists is "+pacing)
 	drawTranscoding(p, l.Transcoding)
 	for _, s := range l.Storms {
-		state, how := "for "+display.Seconds(l.Time.Sub(s.Began).Seconds()), warning
+		state, style := "for "+display.Seconds(l.Time.Sub(s.Began).Seconds()), warning
 		if !s.Ended.IsZero() {
-			state, how = "ended "+display.Seconds(l.Time.Sub(s.Ended).Seconds())+" ago", dim
+			state, style = "ended "+display.Seconds(l.Time.Sub(s.Ended).Seconds())+" ago", dim
 		}
 		p.blank()
-		p.line(how, fmt.Sprintf("! Storm: %s of %s %s list %s, %s requests, %s, %s", display.Count(s.Clients), display.Count(s.Fleet),
+		p.line(style, fmt.Sprintf("! Storm: %s of %s %s list %s, %s requests, %s, %s", display.Count(s.Clients), display.Count(s.Fleet),
 			display.Clean(s.UserAgent), display.Clean(s.Resource), display.Count(s.Requests), display.Size(s.Bytes), state))
 		p.paragraph(accent, "  → ", display.Clean(s.Advice))
 	}
@@ -36,11 +37,15 @@ func drawLists(p *page, l *serverreport.ListsReport) {
 		drawAdvice(p, strings.ToUpper(l.Shapes[i].Verb)+" "+l.Shapes[i].Resource, l.Shapes[i].Advice)
 	}
 	p.title("By client, last ten minutes")
-	rows := make([][]cell, 0, len(l.Clients))
-	for _, c := range l.Clients {
-		rows = append(rows, slices.Concat([]cell{name(agent(c.Client)), name(c.User)}, costCells(&c.ListCost), []cell{name(shapeWords(&c.Top))}))
-	}
-	p.table(slices.Concat([]column{{head: "CLIENT", maxWidth: 30}, {head: "USER", maxWidth: 36}}, costColumns(), []column{{head: "MOSTLY", maxWidth: 70}}), rows)
+	type client = serverreport.ListClient
+	drawTable(p, l.Clients, slices.Concat(
+		[]field[client]{
+			textField("CLIENT", 30, func(c *client) cell { return name(agent(c.Client)) }),
+			textField("USER", 36, func(c *client) cell { return name(c.User) }),
+		},
+		costFields(func(c *client) *serverreport.ListCost { return &c.ListCost }),
+		[]field[client]{textField("MOSTLY", 70, func(c *client) cell { return name(shapeWords(&c.Top)) })},
+	))
 	for i := range l.Clients {
 		drawAdvice(p, agent(l.Clients[i].Client), l.Clients[i].Advice)
 	}
@@ -53,7 +58,8 @@ func drawTranscoding(p *page, t *serverreport.TranscodingCounts) {
 		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")
 		return
 	}
-	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s declined, %s normalized; "+
+	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s "+
+		"declined, %s normalized; "+
 		"%s combinations of fields proven", display.Count(t.Transcoded), display.Count(t.Compared), display.Count(t.Different),
 		display.Count(t.Refuted), display.Count(t.Declined), display.Count(t.Normalized), display.Count(t.Proven)))
 	if d := t.Last; d != nil {
@@ -69,39 +75,41 @@ func drawAdvice(p *page, subject string, advice []string) {
 	}
 }
 
-// costColumns returns the columns of costCells.
-func costColumns() []column {
-	return []column{
-		{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "PASSED ON", right: true}, {head: "OBJECTS", right: true},
-		{head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true},
+// costFields returns the fields of the cost of values.
+func costFields[T any](cost func(*T) *serverreport.ListCost) []field[T] {
+	number := func(head string, format func(*serverreport.ListCost) cell) field[T] {
+		return numberField(head, func(v *T) cell { return format(cost(v)) })
+	}
+	type listCost = serverreport.ListCost
+	return []field[T]{
+		number("CPU", func(c *listCost) cell { return seconds(c.CPU) }),
+		number("REQUESTS", func(c *listCost) cell { return count(c.Requests) }),
+		number("PASSED ON", func(c *listCost) cell { return text(passedOnPercent(c.PassedOn, c.Requests)) }),
+		number("OBJECTS", func(c *listCost) cell { return count(c.Objects) }),
+		number("SCANNED", func(c *listCost) cell { return count(c.Scanned) }),
+		number("BYTES", func(c *listCost) cell { return size(c.Bytes) }),
+		number("MEAN", func(c *listCost) cell { return seconds(c.Seconds / max(1, float64(c.Requests))) }),
 	}
 }
 
-func costCells(c *serverreport.ListCost) []cell {
-	return []cell{
-		seconds(c.CPU), count(c.Requests), text(passedOnShare(c.PassedOn, c.Requests)), count(c.Objects),
-		count(c.Scanned), size(c.Bytes), seconds(c.Seconds / max(1, float64(c.Requests))),
-	}
-}
-
-// passedOnShare returns the share of requests that were passed on, as text.
-func passedOnShare(passedOn, requests uint64) string {
+// passedOnPercent returns the percentage of requests that were passed on, as text.
+func passedOnPercent(passedOn, requests uint64) string {
 	return display.Percent(float64(passedOn) / max(1, float64(requests)))
 }
 
 // drawShapes draws a table with a row for each shape of requests.
 func drawShapes(p *page, shapes []serverreport.ListShape) {
-	rows := make([][]cell, 0, len(shapes))
-	for i := range shapes {
-		s := &shapes[i]
-		how := plain
-		if s.Path == "scan" {
-			how = warning
-		}
-		request, foundBy := name(strings.ToUpper(s.Verb)+" "+s.Resource), cell{display.Clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}
-		rows = append(rows, slices.Concat([]cell{request, foundBy}, costCells(&s.ListCost), []cell{name(shapeDetails(&s.Shape))}))
-	}
-	p.table(slices.Concat([]column{{head: "REQUEST", maxWidth: 40}, {head: "FOUND BY", maxWidth: 30}}, costColumns(), []column{{head: "SHAPE", maxWidth: 90}}), rows)
+	type shape = serverreport.ListShape
+	drawTable(p, shapes, slices.Concat(
+		[]field[shape]{
+			textField("REQUEST", 40, func(s *shape) cell { return name(strings.ToUpper(s.Verb) + " " + s.Resource) }),
+			textField("FOUND BY", 30, func(s *shape) cell {
+				return flag(display.Clean(strings.TrimSpace(s.Path+" "+s.Reason)), s.Path == "scan", warning)
+			}),
+		},
+		costFields(func(s *shape) *serverreport.ListCost { return &s.ListCost }),
+		[]field[shape]{textField("SHAPE", 90, func(s *shape) cell { return name(shapeDetails(&s.Shape)) })},
+	))
 }
 
 // shapeWords returns a shape with its verb and resource as text.

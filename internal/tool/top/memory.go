@@ -14,25 +14,39 @@ import (
 // drawMemory draws the memory of the process, and of the cache by resource.
 func drawMemory(p *page, m *serverreport.MemoryReport) {
 	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", display.Size(m.Resident), display.Size(m.Limit), display.Size(m.Heap)))
-	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit), display.Count(m.Goroutines)))
+	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", display.Size(m.Wire), display.Size(m.WireLimit),
+		display.Count(m.Goroutines)))
 	p.blank()
-	rows := make([][]cell, 0, len(m.Resources))
-	for _, r := range m.Resources {
-		var wire int64
-		forms := slices.SortedFunc(maps.Keys(r.Forms), func(a, b string) int { return cmp.Or(cmp.Compare(r.Forms[b], r.Forms[a]), cmp.Compare(a, b)) })
-		for i, f := range forms {
-			wire += r.Forms[f]
-			forms[i] = f + " " + display.Size(r.Forms[f])
-		}
-		rows = append(rows, []cell{
-			name(r.Resource), count(r.Objects), size(r.Values + r.Log + wire), size(r.Values), size(r.Log), size(wire),
-			name(strings.Join(forms, ", ")), name(strings.Join(r.Indexes, ", ")),
-		})
+	type resource = serverreport.ResourceMemory
+	drawTable(p, m.Resources, []field[resource]{
+		textField("RESOURCE", 50, func(r *resource) cell { return name(r.Resource) }),
+		numberField("OBJECTS", func(r *resource) cell { return count(r.Objects) }),
+		numberField("TOTAL", func(r *resource) cell { return size(r.Values + r.Log + wireBytes(r)) }),
+		numberField("VALUES", func(r *resource) cell { return size(r.Values) }),
+		numberField("LOG", func(r *resource) cell { return size(r.Log) }),
+		numberField("WIRE", func(r *resource) cell { return size(wireBytes(r)) }),
+		textField("FORMS", 50, func(r *resource) cell { return name(formsText(r.Forms)) }),
+		textField("INDEXES", 50, func(r *resource) cell { return name(strings.Join(r.Indexes, ", ")) }),
+	})
+}
+
+// wireBytes returns the size of a resource's objects in the wire cache.
+func wireBytes(r *serverreport.ResourceMemory) (bytes int64) {
+	for _, n := range r.Forms {
+		bytes += n
 	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "VALUES", right: true}, {head: "LOG", right: true}, {head: "WIRE", right: true},
-		{head: "FORMS", maxWidth: 50}, {head: "INDEXES", maxWidth: 50},
-	}, rows)
+	return bytes
+}
+
+// formsText returns forms of encoded objects with their sizes in bytes, the largest first.
+func formsText(forms map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(forms), func(a, b string) int {
+		return cmp.Or(cmp.Compare(forms[b], forms[a]), cmp.Compare(a, b))
+	})
+	for i, form := range names {
+		names[i] = form + " " + display.Size(forms[form])
+	}
+	return strings.Join(names, ", ")
 }
 
 // drawCRDs draws the memory of definitions of custom resources and of their objects.
@@ -40,19 +54,19 @@ func drawCRDs(p *page, c *serverreport.CRDsReport) {
 	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s",
 		display.Count(c.Definitions), display.Count(c.Served), display.Count(c.Compiled), display.Size(c.CompiledBytes), display.Size(c.CompiledLimit)))
 	p.blank()
-	rows := make([][]cell, 0, len(c.Top))
-	for _, d := range c.Top {
-		conversion := "none"
-		if d.Webhook {
-			conversion = "webhook"
-		}
-		rows = append(rows, []cell{
-			name(d.Name), count(d.Objects), size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes),
-			size(d.DefinitionBytes), size(d.ObjectBytes), size(d.CompiledBytes), text(conversion),
-		})
-	}
-	p.table([]column{
-		{head: "DEFINITION", maxWidth: 60}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true},
-		{head: "DEFINITION", right: true}, {head: "OBJECTS' BYTES", right: true}, {head: "COMPILED", right: true}, {head: "CONVERSION"},
-	}, rows)
+	type definition = serverreport.CRDCost
+	drawTable(p, c.Top, []field[definition]{
+		textField("DEFINITION", 60, func(d *definition) cell { return name(d.Name) }),
+		numberField("OBJECTS", func(d *definition) cell { return count(d.Objects) }),
+		numberField("TOTAL", func(d *definition) cell { return size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes) }),
+		numberField("DEFINITION", func(d *definition) cell { return size(d.DefinitionBytes) }),
+		numberField("OBJECTS' BYTES", func(d *definition) cell { return size(d.ObjectBytes) }),
+		numberField("COMPILED", func(d *definition) cell { return size(d.CompiledBytes) }),
+		textField("CONVERSION", 0, func(d *definition) cell {
+			if d.Webhook {
+				return text("webhook")
+			}
+			return text("none")
+		}),
+	})
 }

@@ -59,8 +59,8 @@ func (p *page) title(text string) {
 	p.line(bold, text)
 }
 
-// paragraph adds text with lines broken at spaces. The first line begins with indent. The following
-// lines begin with as many blanks.
+// paragraph adds text with lines broken at spaces. The first line starts with indent. The following
+// lines start with as many blanks.
 func (p *page) paragraph(s style, indent, text string) {
 	room := 100
 	if p.width > 0 {
@@ -90,7 +90,7 @@ func cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// column is a column of a table.
+// column is the heading and the layout of a table's column.
 type column struct {
 	head string
 	// right aligns the cells to the right, for numbers.
@@ -101,7 +101,7 @@ type column struct {
 	maxWidth int
 }
 
-// cell is a cell of a table.
+// cell is a text with its style, in a table or as a line.
 type cell struct {
 	text  string
 	style style
@@ -130,8 +130,7 @@ const gap = "  "
 // maxRows bounds the rows of a table on a page that is not wide.
 const maxRows = 20
 
-// table adds a table. If the columns together are wider than the page, those that no longer fit are
-// left out.
+// table adds a table. It leaves out the columns that do not fit the width of the page.
 func (p *page) table(columns []column, rows [][]cell) {
 	hidden := 0
 	if !p.wide && len(rows) > maxRows {

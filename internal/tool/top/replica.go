@@ -24,17 +24,15 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 		display.Count(spared.Requests), display.Count(spared.Events), display.Size(spared.RequestBytes+spared.EventBytes), display.Seconds(spared.CPUSeconds)))
 	drawFollowed(p, r.Followed)
 	p.title("GETs and LISTs by resource, last ten minutes")
-	reads := make([][]cell, 0, len(r.Reads))
-	for _, x := range r.Reads {
-		reads = append(reads, []cell{
-			name(x.Resource), count(x.Requests), count(x.Requests - x.Shared - x.PassedOn),
-			count(x.Shared), count(x.PassedOn), text(passedOnShare(x.PassedOn, x.Requests)),
-		})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "REQUESTS", right: true}, {head: "CACHE", right: true}, {head: "SHARED", right: true},
-		{head: "PASSED ON", right: true}, {head: "OF ALL", right: true},
-	}, reads)
+	type reads = serverreport.ResourceReads
+	drawTable(p, r.Reads, []field[reads]{
+		textField("RESOURCE", 50, func(x *reads) cell { return name(x.Resource) }),
+		numberField("REQUESTS", func(x *reads) cell { return count(x.Requests) }),
+		numberField("CACHE", func(x *reads) cell { return count(x.Requests - x.Shared - x.PassedOn) }),
+		numberField("SHARED", func(x *reads) cell { return count(x.Shared) }),
+		numberField("PASSED ON", func(x *reads) cell { return count(x.PassedOn) }),
+		numberField("OF ALL", func(x *reads) cell { return text(passedOnPercent(x.PassedOn, x.Requests)) }),
+	})
 	p.title("Answered here")
 	drawCounts(p, "VERB", r.Answered)
 	p.title("Not answered here")
@@ -47,32 +45,42 @@ func drawReplica(p *page, r *serverreport.ReplicaReport) {
 	}
 }
 
-// drawFollowed draws the resources that are followed and those that are refused, with what helps
-// against a refusal below the table.
+// drawFollowed draws the resources that are followed or refused. Below the table it draws advice on
+// each refusal.
 func drawFollowed(p *page, followed []serverreport.FollowedResource) {
 	p.title("Followed")
-	rows := make([][]cell, 0, len(followed))
-	for _, f := range followed {
-		state, objects, revision := cell{"✓ follows", good}, count(f.Objects), text(fmt.Sprint(f.Revision))
-		switch {
-		case f.Refused != "":
-			state, objects, revision = cell{"! not followed: " + display.Clean(f.Refused), warning}, text("-"), text("-")
-		case f.BrokenSeconds > 0:
-			state = cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.BrokenSeconds), display.Clean(f.Error)), critical}
-		case f.Error != "":
-			state = cell{"! " + display.Clean(f.Error), warning}
+	type resource = serverreport.FollowedResource
+	unlessRefused := func(f *resource, c cell) cell {
+		if f.Refused != "" {
+			return text("-")
 		}
-		rows = append(rows, []cell{name(f.Name), state, objects, revision, text(heardText(f.SinceHeardSeconds))})
+		return c
 	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true},
-		{head: "HEARD", right: true},
-	}, rows)
+	drawTable(p, followed, []field[resource]{
+		textField("RESOURCE", 50, func(f *resource) cell { return name(f.Name) }),
+		textField("STATE", 70, followState),
+		numberField("OBJECTS", func(f *resource) cell { return unlessRefused(f, count(f.Objects)) }),
+		numberField("REVISION", func(f *resource) cell { return unlessRefused(f, text(fmt.Sprint(f.Revision))) }),
+		numberField("HEARD", func(f *resource) cell { return text(heardText(f.SinceHeardSeconds)) }),
+	})
 	for _, f := range followed {
 		if f.Refused != "" {
 			drawAdvice(p, f.Name, []string{f.Error})
 		}
 	}
+}
+
+// followState returns the state of a resource's feed.
+func followState(f *serverreport.FollowedResource) cell {
+	switch {
+	case f.Refused != "":
+		return cell{"! not followed: " + display.Clean(f.Refused), warning}
+	case f.BrokenSeconds > 0:
+		return cell{fmt.Sprintf("✗ broken for %s: %s", display.Seconds(f.BrokenSeconds), display.Clean(f.Error)), critical}
+	case f.Error != "":
+		return cell{"! " + display.Clean(f.Error), warning}
+	}
+	return cell{"✓ follows", good}
 }
 
 // heardText returns how long ago a feed last heard from its source, as text.
@@ -88,11 +96,10 @@ func drawCounts(p *page, head string, counts map[string]uint64) {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
-	rows := make([][]cell, 0, len(names))
-	for _, n := range names {
-		rows = append(rows, []cell{name(n), count(counts[n])})
-	}
-	p.table([]column{{head: head}, {head: "REQUESTS", right: true}}, rows)
+	drawTable(p, names, []field[string]{
+		textField(head, 0, func(n *string) cell { return name(*n) }),
+		numberField("REQUESTS", func(n *string) cell { return count(counts[*n]) }),
+	})
 }
 
 // total returns the sum of counts.
@@ -103,7 +110,8 @@ func total(counts map[string]uint64) (sum uint64) {
 	return sum
 }
 
-// countUnfollowed returns the numbers of resources whose feeds are broken, and of those that are refused.
+// countUnfollowed returns the number of resources whose feeds are broken, and the number of
+// resources that the upstream refuses.
 func countUnfollowed(r *serverreport.ReplicaReport) (broken, refused int) {
 	for _, f := range r.Followed {
 		switch {

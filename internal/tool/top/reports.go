@@ -35,10 +35,12 @@ type totals struct {
 }
 
 // fetch returns the reports of a view. The server must serve the first report of view.needs to this
-// user. For the overview any one report is enough, if the user may read all.
+// user. For the overview one report is enough, if the user may read all.
 func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 	r := &reports{raw: map[string]json.RawMessage{}}
-	into := map[string]any{"slo": &r.SLO, "watchers": &r.Watchers, "lists": &r.Lists, "memory": &r.Memory, "crds": &r.CRDs, "feed": &r.Feed, "replica": &r.Replica}
+	into := map[string]any{
+		"slo": &r.SLO, "watchers": &r.Watchers, "lists": &r.Lists, "memory": &r.Memory, "crds": &r.CRDs, "feed": &r.Feed, "replica": &r.Replica,
+	}
 	var absent error
 	for i, name := range v.needs {
 		raw, err := c.get(ctx, name)
@@ -79,7 +81,9 @@ func (r *reports) rates() string {
 	if r.previous.at.IsZero() || took <= 0 || now.events < r.previous.events || now.bytes < r.previous.bytes {
 		return ""
 	}
-	return fmt.Sprintf("  %s/s  %s/s", display.Count(float64(now.events-r.previous.events)/took), display.Size(float64(now.bytes-r.previous.bytes)/took))
+	perSecond := func(now, previous uint64) float64 { return float64(now-previous) / took }
+	return fmt.Sprintf("  %s/s  %s/s", display.Count(perSecond(now.events, r.previous.events)),
+		display.Size(perSecond(now.bytes, r.previous.bytes)))
 }
 
 // json returns the JSON of a view's first report. For the overview it returns an object with all

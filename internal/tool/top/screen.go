@@ -19,7 +19,7 @@ import (
 
 // The escape sequences that are written before and after the program draws. enterScreen
 // switches to the alternate screen, hides the cursor, and turns the wrapping of long lines
-// off. leaveScreen restores all three.
+// off. leaveScreen undoes this.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
 	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -27,8 +27,8 @@ const (
 
 // screen is a terminal on which one view at a time is drawn and refreshed in place.
 //
-// loop is its only goroutine that uses the fields. A second goroutine reads keys, and a
-// third fetches reports, one request at a time; both pass their results to loop.
+// Only the goroutine of loop uses the fields. A second goroutine reads keys, and a third fetches
+// reports, one request at a time. Both pass their results to loop.
 type screen struct {
 	client   *client
 	out      *os.File
@@ -39,17 +39,17 @@ type screen struct {
 
 	// reports are the newest reports of the view, nil before the first answer.
 	reports *reports
-	// fetchErr is the error of the last request, nil if it succeeded. reports may be set too; then
-	// they are older than the error.
+	// fetchErr is the error of the last request, nil if it succeeded. reports stay as they were
+	// before the error.
 	fetchErr error
-	// previous has the totals of the reports before the newest ones, for rates. It is zero
-	// before the second answer.
+	// previous has the totals of the second newest reports, for rates. It is zero before the
+	// second answer.
 	previous totals
 }
 
 // fetchResult is the result of one request for a view's reports.
 type fetchResult struct {
-	// view is the view's name. The user may have changed to another one meanwhile.
+	// view is the view's name. The user may have changed to another view meanwhile.
 	view    string
 	reports *reports
 	err     error
@@ -235,14 +235,14 @@ func (s *screen) head(p *page) string {
 	var parts []string
 	for i, v := range views() {
 		label := fmt.Sprintf("%d %s", i+1, v.name)
-		how := dim
+		style := dim
 		if v.name == s.view.name {
-			how = bold
+			style = bold
 		}
 		if used += len(label) + len(gap); used > p.width {
 			break
 		}
-		parts = append(parts, p.withStyle(how, label))
+		parts = append(parts, p.withStyle(style, label))
 	}
 	if used+len(s.client.host)+len("q ends") < p.width {
 		parts = append(parts, p.withStyle(accent, display.Clean(s.client.host)), p.withStyle(dim, "q ends"))

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// drawCauses draws the current problems, each with its message and advice: those of watch events,
-// and those of a replica's reads.
+// drawCauses draws the current problems of watch events and of a replica's reads, each with its
+// message and advice.
 func drawCauses(p *page, r *reports) {
 	s := r.SLO
 	causes := s.Causes
@@ -26,12 +26,12 @@ func drawCauses(p *page, r *reports) {
 		p.line(warning, "! An objective was missed in the last minute; no cause is seen now.")
 	}
 	for _, c := range causes {
-		mark, how := "!", warning
+		mark, style := "!", warning
 		if c.Severity == "critical" {
-			mark, how = "✗", critical
+			mark, style = "✗", critical
 		}
 		subject := strings.TrimSpace(display.Clean(c.Resource) + "  " + display.Clean(c.Client))
-		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), display.Clean(c.Severity), subject), " "))
+		p.line(style, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), display.Clean(c.Severity), subject), " "))
 		p.paragraph(plain, "  ", display.Clean(c.Message))
 		if c.Advice != "" {
 			p.paragraph(accent, "  → ", display.Clean(c.Advice))
@@ -47,57 +47,66 @@ func drawSLO(p *page, r *reports) {
 	p.title("By resource")
 	drawResources(p, s.Resources)
 	p.title("Stages of all events")
-	rows := make([][]cell, 0, len(s.All.Stages))
-	for _, st := range s.All.Stages {
-		rows = append(rows, []cell{name(string(st.Stage)), text(display.Percent(st.Share)), seconds(st.P50), seconds(st.P99), seconds(st.P999), seconds(st.Max)})
-	}
-	p.table([]column{
-		{head: "STAGE"}, {head: "SHARE", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "P99.9", right: true}, {head: "MAX", right: true},
-	}, rows)
+	type stage = serverreport.StageTime
+	drawTable(p, s.All.Stages, []field[stage]{
+		textField("STAGE", 0, func(s *stage) cell { return name(string(s.Stage)) }),
+		numberField("SHARE", func(s *stage) cell { return text(display.Percent(s.Share)) }),
+		numberField("P50", func(s *stage) cell { return seconds(s.P50) }),
+		numberField("P99", func(s *stage) cell { return seconds(s.P99) }),
+		numberField("P99.9", func(s *stage) cell { return seconds(s.P999) }),
+		numberField("MAX", func(s *stage) cell { return seconds(s.Max) }),
+	})
 	p.title("Slowest clients")
-	rows = nil
-	for _, c := range s.Clients {
-		rows = append(rows, []cell{name(agent(c.Client)), seconds(c.Spans.P99), count(c.Late), count(c.Watches), text(causeWords(c.Cause)), name(c.User)})
-	}
-	p.table([]column{
-		{head: "CLIENT", maxWidth: 40}, {head: "P99", right: true}, {head: "LATE", right: true}, {head: "WATCHES", right: true},
-		{head: "WAITS FOR"}, {head: "USER", maxWidth: 50},
-	}, rows)
+	type client = serverreport.ClientSLO
+	drawTable(p, s.Clients, []field[client]{
+		textField("CLIENT", 40, func(c *client) cell { return name(agent(c.Client)) }),
+		numberField("P99", func(c *client) cell { return seconds(c.Spans.P99) }),
+		numberField("LATE", func(c *client) cell { return count(c.Late) }),
+		numberField("WATCHES", func(c *client) cell { return count(c.Watches) }),
+		textField("WAITS FOR", 0, func(c *client) cell { return text(causeWords(c.Cause)) }),
+		textField("USER", 50, func(c *client) cell { return name(c.User) }),
+	})
 	p.title("Slowest subscriptions")
-	rows = nil
-	for _, c := range s.Subscriptions {
-		rows = append(rows, []cell{name(c.Resource), seconds(c.Spans.P99), count(c.Watches), count(c.Events), name(c.Selection)})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true},
-		{head: "SELECTION", maxWidth: 60},
-	}, rows)
+	type subscription = serverreport.SubscriptionSLO
+	drawTable(p, s.Subscriptions, []field[subscription]{
+		textField("RESOURCE", 40, func(s *subscription) cell { return name(s.Resource) }),
+		numberField("P99", func(s *subscription) cell { return seconds(s.Spans.P99) }),
+		numberField("WATCHES", func(s *subscription) cell { return count(s.Watches) }),
+		numberField("EVENTS", func(s *subscription) cell { return count(s.Events) }),
+		textField("SELECTION", 60, func(s *subscription) cell { return name(s.Selection) }),
+	})
 }
 
 // drawResources draws a table with the objective of each resource, whether it is met, and the burn
 // rates.
-func drawResources(p *page, all []serverreport.ResourceSLO) {
-	rows := make([][]cell, 0, len(all))
-	for _, r := range all {
-		met := cell{"✓ met", good}
-		if !r.Met {
-			met = cell{"✗ missed", critical}
-		}
-		rows = append(rows, []cell{
-			name(r.Resource), met, flag(display.Seconds(r.Spans.P99), !r.Met, critical), seconds(r.ObjectiveSeconds), seconds(r.Spans.P50), seconds(r.Spans.P999),
-			count(r.Late), count(r.Spans.Count), flag(display.BurnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical),
-			text(display.BurnRate(r.Burn.Hour)), text(display.BurnRate(r.Burn.SixHours)),
-			text(waitsFor(r)), size(r.Bytes),
-		})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 40}, {head: "OBJECTIVE"}, {head: "P99", right: true}, {head: "OF", right: true}, {head: "P50", right: true}, {head: "P99.9", right: true},
-		{head: "LATE", right: true}, {head: "EVENTS", right: true}, {head: "BURN5M", right: true}, {head: "1H", right: true}, {head: "6H", right: true}, {head: "WAITS FOR"}, {head: "SENT", right: true, wide: true},
-	}, rows)
+func drawResources(p *page, resources []serverreport.ResourceSLO) {
+	type resource = serverreport.ResourceSLO
+	drawTable(p, resources, []field[resource]{
+		textField("RESOURCE", 40, func(r *resource) cell { return name(r.Resource) }),
+		textField("OBJECTIVE", 0, func(r *resource) cell {
+			if r.Met {
+				return cell{"✓ met", good}
+			}
+			return cell{"✗ missed", critical}
+		}),
+		numberField("P99", func(r *resource) cell { return flag(display.Seconds(r.Spans.P99), !r.Met, critical) }),
+		numberField("OF", func(r *resource) cell { return seconds(r.ObjectiveSeconds) }),
+		numberField("P50", func(r *resource) cell { return seconds(r.Spans.P50) }),
+		numberField("P99.9", func(r *resource) cell { return seconds(r.Spans.P999) }),
+		numberField("LATE", func(r *resource) cell { return count(r.Late) }),
+		numberField("EVENTS", func(r *resource) cell { return count(r.Spans.Count) }),
+		numberField("BURN5M", func(r *resource) cell {
+			return flag(display.BurnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical)
+		}),
+		numberField("1H", func(r *resource) cell { return text(display.BurnRate(r.Burn.Hour)) }),
+		numberField("6H", func(r *resource) cell { return text(display.BurnRate(r.Burn.SixHours)) }),
+		textField("WAITS FOR", 0, func(r *resource) cell { return text(waitsFor(r)) }),
+		numberField("SENT", func(r *resource) cell { return size(r.Bytes) }).onlyWide(),
+	})
 }
 
 // waitsFor returns the main cause of late events in words, or "-" if none was late.
-func waitsFor(r serverreport.ResourceSLO) string {
+func waitsFor(r *serverreport.ResourceSLO) string {
 	if r.Late == 0 {
 		return "-"
 	}

@@ -10,7 +10,7 @@ import (
 // view is one page of the command, drawn from one or more reports.
 type view struct {
 	name string
-	// needs lists the names of the reports. The server must serve the first one, except for the
+	// needs lists the names of the reports. The server must serve the first report, except for the
 	// overview.
 	needs []string
 	draw  func(*page, *reports)
@@ -83,14 +83,16 @@ func overviewFigures(r *reports) []cell {
 	}
 	if f := r.Feed; f != nil {
 		for _, e := range f.Feeds {
-			words, how := feedHealth(&e)
-			add(how, "etcd      %s  %s  answers p99 %s  revision %d", display.Clean(e.Prefix), words, display.Seconds(e.Delivery.P99), e.Revision)
+			health, style := feedHealth(&e)
+			add(style, "etcd      %s  %s  answers p99 %s  revision %d", display.Clean(e.Prefix), health,
+				display.Seconds(e.Delivery.P99), e.Revision)
 		}
 	}
 	if u := r.Replica; u != nil {
 		broken, refused := countUnfollowed(u)
 		add(styleIf(broken > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken, %d refused",
-			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.UpstreamRequests)), display.Count(len(u.Followed)-refused), broken, refused)
+			display.Clean(u.Upstream), display.Count(total(u.Answered)), display.Count(total(u.UpstreamRequests)),
+			display.Count(len(u.Followed)-refused), broken, refused)
 	}
 	return rows
 }
@@ -103,7 +105,7 @@ func agent(c serverreport.Client) string {
 	return c.UserAgent
 }
 
-// styleIf returns a style if a condition holds, else plain.
+// styleIf returns a style if a condition holds, otherwise plain.
 func styleIf(condition bool, s style) style {
 	if condition {
 		return s

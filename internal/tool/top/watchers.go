@@ -24,28 +24,34 @@ func drawWatchers(p *page, w *serverreport.WatchersReport) {
 		drawBehind(p, w.Behind)
 	}
 	p.title("By resource")
-	rows := make([][]cell, 0, len(w.ByResource))
-	for _, r := range w.ByResource {
-		rows = append(rows, []cell{name(r.Resource), count(r.Watches), count(r.Subscriptions), count(r.LogEvents), size(r.LogBytes), seconds(r.LogSeconds)})
-	}
-	p.table([]column{
-		{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG EVENTS", right: true},
-		{head: "LOG BYTES", right: true}, {head: "LOG AGE", right: true},
-	}, rows)
+	type resource = serverreport.ResourceWatchers
+	drawTable(p, w.ByResource, []field[resource]{
+		textField("RESOURCE", 50, func(r *resource) cell { return name(r.Resource) }),
+		numberField("WATCHES", func(r *resource) cell { return count(r.Watches) }),
+		numberField("SUBSCRIPTIONS", func(r *resource) cell { return count(r.Subscriptions) }),
+		numberField("LOG EVENTS", func(r *resource) cell { return count(r.LogEvents) }),
+		numberField("LOG BYTES", func(r *resource) cell { return size(r.LogBytes) }),
+		numberField("LOG AGE", func(r *resource) cell { return seconds(r.LogSeconds) }),
+	})
 }
 
 // drawBehind draws a table of watches that lag.
-func drawBehind(p *page, all []serverreport.Watcher) {
-	rows := make([][]cell, 0, len(all))
-	for _, w := range all {
-		rows = append(rows, []cell{
-			name(agent(w.Client)), name(w.Resource), name(w.State),
-			flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > behindWarningSeconds, warning), count(w.BehindEvents), size(w.BehindBytes),
-			seconds(w.AgeSeconds), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
-		})
-	}
-	p.table([]column{
-		{head: "CLIENT", maxWidth: 28}, {head: "RESOURCE", maxWidth: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
-		{head: "AGE", right: true}, {head: "USER", maxWidth: 40}, {head: "ADDRESS"}, {head: "SELECTION", maxWidth: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
-	}, rows)
+func drawBehind(p *page, watches []serverreport.Watcher) {
+	type watch = serverreport.Watcher
+	drawTable(p, watches, []field[watch]{
+		textField("CLIENT", 28, func(w *watch) cell { return name(agent(w.Client)) }),
+		textField("RESOURCE", 30, func(w *watch) cell { return name(w.Resource) }),
+		textField("STATE", 0, func(w *watch) cell { return name(w.State) }),
+		numberField("BEHIND", func(w *watch) cell {
+			return flag(display.Seconds(w.BehindSeconds), w.BehindSeconds > behindWarningSeconds, warning)
+		}),
+		numberField("EVENTS", func(w *watch) cell { return count(w.BehindEvents) }),
+		numberField("BYTES", func(w *watch) cell { return size(w.BehindBytes) }),
+		numberField("AGE", func(w *watch) cell { return seconds(w.AgeSeconds) }),
+		textField("USER", 40, func(w *watch) cell { return name(w.User) }),
+		textField("ADDRESS", 0, func(w *watch) cell { return name(w.Address) }),
+		textField("SELECTION", 50, func(w *watch) cell { return name(w.Selection) }),
+		textField("ENCODING", 0, func(w *watch) cell { return name(w.Encoding) }).onlyWide(),
+		textField("PROTOCOL", 0, func(w *watch) cell { return name(w.Protocol) }).onlyWide(),
+	})
 }

@@ -24,7 +24,7 @@ func Encoding(program, verb, resource string, overrides map[string]string) (enco
 		encoding = override
 	case slices.Contains(protobufPrograms, program):
 		encoding = price.Protobuf
-	case program == Kubectl && verb == "list":
+	case program == KubectlProgram && verb == "list":
 		encoding = price.Table
 	default:
 		known = isLibrary(program)

@@ -5,26 +5,28 @@ import (
 	"strings"
 )
 
-// Replica is the name of Millrace's replicas.
-const Replica = "millrace-replica"
+// ReplicaProgram is the user agent name of Millrace's replicas.
+const ReplicaProgram = "millrace-replica"
 
-// Kubectl is the name of kubectl, which requests tables in LISTs.
-const Kubectl = "kubectl"
+// KubectlProgram is the user agent name of kubectl, which requests tables in LISTs.
+const KubectlProgram = "kubectl"
 
 var (
 	// kubernetesPrograms are the programs of Kubernetes' own releases.
 	kubernetesPrograms = []string{
-		Kubectl, "kubeadm", "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy",
+		KubectlProgram, "kubeadm", "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy",
 		"kube-apiserver", "cloud-controller-manager", "e2e.test",
 	}
-	// protobufPrograms request protobuf: parts of Kubernetes, and common programs of clusters.
+	// protobufPrograms request protobuf: parts of Kubernetes, and add-ons that are common in
+	// clusters.
 	protobufPrograms = []string{
 		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kube-apiserver",
 		"cloud-controller-manager", "cluster-autoscaler", "cilium-agent", "cilium-operator-generic",
 		"calico-node", "coredns", "metrics-server", "kube-state-metrics", "e2e.test",
-		"scheduler_perf", Replica,
+		"scheduler_perf", ReplicaProgram,
 	}
-	// libraries are client libraries and tools so common that their names identify no owner. All request JSON.
+	// libraries are client libraries and tools so common that their names identify no owner. All
+	// request JSON.
 	libraries = []string{
 		// generated clients, and clients in Java and JavaScript
 		"OpenAPI-Generator", "Swagger-Codegen", "Kubernetes", "okhttp", "fabric8-kubernetes-client",
@@ -41,9 +43,9 @@ func isLibrary(name string) bool {
 	return slices.ContainsFunc(libraries, func(library string) bool { return strings.EqualFold(library, name) })
 }
 
-// IdentifiesWorkload reports whether the name of a program says what its owner runs, and so must
-// be hashed before it is shared. Add-ons such as coredns and cilium-agent do: the owner chose them. Names of Kubernetes' programs, of Millrace's replicas and of
-// common client libraries do not.
+// IdentifiesWorkload reports whether the name of a program says what its owner runs, and so must be
+// hashed before it is shared. Add-ons such as coredns and cilium-agent do: the owner chose them.
+// Names of Kubernetes' programs, of Millrace's replicas and of common client libraries do not.
 func IdentifiesWorkload(name string) bool {
-	return !slices.Contains(kubernetesPrograms, name) && name != Replica && !isLibrary(name)
+	return !slices.Contains(kubernetesPrograms, name) && name != ReplicaProgram && !isLibrary(name)
 }

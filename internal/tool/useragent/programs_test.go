@@ -26,8 +26,8 @@ func TestEncoding(t *testing.T) {
 	}{
 		{"kubelet", "watch", "pods", price.Protobuf, true},
 		{"kubelet", "watch", "widgets.example.com", price.JSON, true},
-		{Kubectl, "list", "pods", price.Table, true},
-		{Kubectl, "watch", "pods", price.JSON, false},
+		{KubectlProgram, "list", "pods", price.Table, true},
+		{KubectlProgram, "watch", "pods", price.JSON, false},
 		{"shop", "list", "pods", price.Protobuf, true},
 		{"shop", "list", "widgets.example.com", price.JSON, true},
 		{"curl", "list", "pods", price.Table, true},

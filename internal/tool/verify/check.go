@@ -41,8 +41,8 @@ type Violation struct {
 // Check is the result for one promise.
 type Check struct {
 	Promise Promise `json:"promise"`
-	// Checked is the number of cases, with the Undecided ones: their check took too long, or
-	// their outcome is not known.
+	// Checked is the number of cases. Undecided is the number of cases whose check took too long,
+	// or whose outcome is not known.
 	Checked    int         `json:"checked"`
 	Undecided  int         `json:"undecided,omitempty"`
 	Violations []Violation `json:"violations,omitempty"`
@@ -56,8 +56,8 @@ type checker struct {
 	checks map[Promise]*Check
 }
 
-// maxViolations is the number of violations of a promise that a report for people shows. Of
-// further ones it has the number.
+// maxViolations bounds the violations of a promise that a report for people shows. The report has the
+// number of further violations.
 const maxViolations = 20
 
 // check returns the result for a promise, to be added to.
@@ -78,8 +78,8 @@ func (c *checker) addViolation(p Promise, server int, story []Step, format strin
 	check.Violations = append(check.Violations, Violation{p, c.run.servers[server].base, fmt.Sprintf(format, args...), story})
 }
 
-// checkRecord runs all checks on the record, which no client may change any more. The end of
-// the context ends the search for linear orders.
+// checkRecord runs all checks on the record. No client may change the record any more. The end of the
+// context ends the search for linear orders.
 func (r *run) checkRecord(ctx context.Context) *Report {
 	c := &checker{run: r, truths: map[string]*truth{}, checks: map[Promise]*Check{}}
 	for i := range r.fixture.resources {

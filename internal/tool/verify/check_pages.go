@@ -23,7 +23,8 @@ func (c *checker) checkPages(r *Read) {
 		remaining -= p.objects
 		switch {
 		case p.revision != r.Revision:
-			c.addViolation(Pages, r.Server, []Step{step.withWant("pages of revision %d", r.Revision)}, "the pages are of revisions %v", r.revisions())
+			c.addViolation(Pages, r.Server, []Step{step.withWant("pages of revision %d", r.Revision)},
+				"the pages are of revisions %v", r.revisions())
 			return
 		case p.objects > r.Limit:
 			c.addViolation(Pages, r.Server, []Step{step.withWant("pages of %d objects at most", r.Limit)},

@@ -50,7 +50,7 @@ func (c *checker) checkGet(t *truth, r *Read) {
 	var got *Object
 	if r.ok() {
 		if len(r.Objects) != 1 || r.Objects[0].Key != key {
-			c.addViolation(Answers, r.Server, []Step{r.step(c.run)}, "the answer has %d objects, or another one", len(r.Objects))
+			c.addViolation(Answers, r.Server, []Step{r.step(c.run)}, "the answer has %d objects, or another object", len(r.Objects))
 			return
 		}
 		got = &r.Objects[0]

@@ -11,7 +11,7 @@ import (
 )
 
 // checkWatch checks the status of one watch, its frames with all validators, and the state that
-// it began with.
+// it started with.
 func (c *checker) checkWatch(t *truth, w *watchRecord) {
 	switch {
 	// The changes after these revisions may be compacted.
@@ -72,7 +72,7 @@ func faultOf(err error) (f *watchcheck.Fault) {
 	return f
 }
 
-// checkStart checks that a watch without a version began with a state that has every write
+// checkStart checks that a watch without a version started with a state that has every write
 // acknowledged before. It says nothing about a watch whose initial events may be incomplete.
 func (c *checker) checkStart(t *truth, w *watchRecord) {
 	revision, isComplete := w.watch.LatestStart(&t.Truth)

@@ -18,7 +18,7 @@ func (c *checker) checkWrite(w *Write) {
 	}
 }
 
-// anyServer is the server of violations that no single server is to blame for: the first one.
+// anyServer is the server of violations for which no single server is to blame: the first server.
 const anyServer = 0
 
 // checkHistory checks that all answers agree on one history.
@@ -26,7 +26,7 @@ func (c *checker) checkHistory(t *truth) {
 	c.check(OneHistory).Checked += len(t.values)
 	for _, x := range t.conflicts {
 		story := newStory(x.one.source.step(c.run), x.other.source.step(c.run).withWant("%s is %s", x.version, x.one))
-		c.addViolation(OneHistory, anyServer, story, "%s is %s, and another answer says that it is %s", x.version, x.one, x.other)
+		c.addViolation(OneHistory, anyServer, story, "%s is %s, and another answer says %s", x.version, x.one, x.other)
 	}
 	for i := range t.Changes {
 		change := &t.Changes[i]
@@ -37,8 +37,8 @@ func (c *checker) checkHistory(t *truth) {
 	}
 }
 
-// checkOrder checks that each acknowledged write is part of the history. It also checks that a
-// write which was sent after the answer to another one has a higher revision.
+// checkOrder checks that each acknowledged write is part of the history. It also checks that a write
+// has a higher revision than the writes that were answered before it was sent.
 //
 // Only a deletion can be missing: its revision is in the events of watches alone. If the object
 // that was deleted is not known, or a follower missed events, the case is undecided.
@@ -55,7 +55,8 @@ func (c *checker) checkOrder(t *truth, resource string) {
 		case t.firsts[w.UID] == 0 || c.run.record.gaps.Load() > 0:
 			c.check(Kept).Undecided++
 		default:
-			c.addViolation(Kept, w.Server, []Step{w.step(c.run).withWant("a DELETED event in watches")}, "no watch delivered the deletion of %s", w.Key)
+			c.addViolation(Kept, w.Server, []Step{w.step(c.run).withWant("a DELETED event in watches")},
+				"no watch delivered the deletion of %s", w.Key)
 		}
 	}
 	c.check(WriteOrder).Checked += len(kept)
@@ -72,7 +73,7 @@ func (c *checker) checkOrder(t *truth, resource string) {
 }
 
 // checkConditions checks that an update on condition of a version followed that version. It
-// also checks that no object was created twice, and that no absent one was changed.
+// also checks that no object was created twice, and that no absent object was changed.
 func (c *checker) checkConditions(t *truth, resource string) {
 	for i := range t.Changes {
 		change := &t.Changes[i]
@@ -90,18 +91,18 @@ func (c *checker) checkConditions(t *truth, resource string) {
 		}
 		switch {
 		case w.Verb == create && change.Before != nil:
-			wantRefusal("%s was created at revision %d, though it was there since %d", w.Key, change.Revision, change.Before.Revision)
+			wantRefusal("%s was created at revision %d, though it had existed since %d", w.Key, change.Revision, change.Before.Revision)
 		case w.Verb == patch && change.Before == nil:
-			wantRefusal("%s was changed at revision %d, though it was not there", w.Key, change.Revision)
-		// A PUT of a lease that is not there creates it, with 201.
+			wantRefusal("%s was changed at revision %d, though it did not exist", w.Key, change.Revision)
+		// A PUT of a lease that does not exist creates it, with 201.
 		case w.Verb == replace && w.Status == http.StatusOK && (change.Before == nil || fmt.Sprint(change.Before.Revision) != w.Expected):
-			wantRefusal("%s was updated at revision %d on condition of %s, which it was not", w.Key, change.Revision, w.Expected)
+			wantRefusal("%s was updated at revision %d on condition of version %s, though it had another version", w.Key, change.Revision, w.Expected)
 		}
 	}
 }
 
-// versionsBefore returns the version that a change replaced, and the one that its write
-// expected, as far as there are such.
+// versionsBefore returns the version that a change replaced, and the version that its write expected,
+// as far as there are such versions.
 func (t *truth) versionsBefore(change *watchcheck.Change, w *Write) (all []version) {
 	if change.Before != nil {
 		all = append(all, version{change.Key, change.Before.Revision})

@@ -130,7 +130,7 @@ func pause(ctx context.Context, duration time.Duration) {
 }
 
 // repeat calls try until it returns false for again, or the context ends. It pauses between two
-// calls, and returns the error of the last one.
+// calls, and returns the error of the last call.
 func repeat(ctx context.Context, try func() (again bool, err error)) error {
 	for {
 		again, err := try()
@@ -196,7 +196,7 @@ func parseRevision(text string) (int64, error) {
 	return revision, nil
 }
 
-// statusText returns the message of an answer that is no success, or the beginning of its body.
+// statusText returns the message of an answer that is no success, or the start of its body.
 func statusText(body []byte) string {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {

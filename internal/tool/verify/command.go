@@ -21,15 +21,15 @@ reads, exact reads, pages, and that no acknowledged write is lost.
 
 Any API server may be verified, and several at once that belong to one cluster:
 its servers, or replicas in front of it. ~/.kube/config is not used unless it is
-named, since the load includes writes. A run writes only in a namespace and a
-definition of its own, and removes both in the end; --delete removes those of a
-run that was killed.
+named, because the load includes writes. A run writes only in a namespace and a
+definition of its own, and removes both in the end; --delete removes what a killed
+run has left.
 
 The report has a line for each promise. It shows each violation as a story of
 operations with their revisions. If a server is a replica, the first line says how
 many reads it answered itself. The exit code is 2 if there was a violation, and 1
-if a replica answered none or something else went wrong. An interrupt ends the run early, and the report
-has what was recorded by then.`
+if a replica answered no read or something else went wrong. An interrupt ends the
+run early, and the report has what was recorded by then.`
 
 const examples = `  millrace-tools verify --kubeconfig ~/.kube/config
   millrace-tools verify --kubeconfig admin.kubeconfig --server https://10.0.0.1:6443 --server https://10.0.0.2:6443
@@ -72,10 +72,10 @@ func NewCommand(version string) *cobra.Command {
 	flags.IntVar(&o.Keys, "names", 12, "number of names of objects; few names make many conflicts")
 	flags.DurationVar(&o.Timeout, "request-timeout", defaultTimeout,
 		"how long to wait for an answer; a write that takes longer has an unknown outcome")
-	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random one)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "decides what is requested (0: a random seed)")
 	flags.StringVarP(&o.output, "output", "o", render.Terminal, "one of table, json")
-	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left in the cluster, also runs that go on, and verify nothing")
-	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as one HTML page")
+	flags.BoolVar(&o.remove, "delete", false, "remove what all runs have left in the cluster, including runs that go on, and verify nothing")
+	flags.StringVar(&o.page, "report", "", "write the report to this file, too, as an HTML page")
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func (o *options) run(cmd *cobra.Command) error {
 // ViolationsError says that a report has violations.
 type ViolationsError struct {
 	violations int
-	other      error // of the same run, may be nil
+	other      error // a further error of the run, may be nil
 }
 
 // Error implements error.
@@ -141,8 +141,8 @@ func (e *ViolationsError) Error() string {
 	return fmt.Sprintf("%d violations", e.violations)
 }
 
-// ExitCode returns the exit code of a command that ends with this error. Other errors have
-// another one.
+// ExitCode returns the exit code of a command that ends with this error. Other errors have another
+// exit code.
 func (e *ViolationsError) ExitCode() int { return 2 }
 
 // target returns the flags that name the servers, as the user gave them.
@@ -167,11 +167,11 @@ func (o *options) servers() (all []*rest.Config, err error) {
 	}
 	files := o.kubeconfigs
 	if len(files) == 0 {
-		files = []string{""} // the default one
+		files = []string{""} // the default kubeconfig
 	}
 	addresses := o.addresses
 	if len(addresses) == 0 {
-		addresses = []string{""} // the kubeconfig's own
+		addresses = []string{""} // the address in the kubeconfig
 	}
 	for _, file := range files {
 		for _, address := range addresses {

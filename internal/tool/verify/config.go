@@ -66,15 +66,16 @@ func (c *Config) validate() error {
 	case len(c.Servers) == 0:
 		return errors.New("no server to verify")
 	case c.Duration <= 0 || c.Duration > maxDuration:
-		return fmt.Errorf("the duration is %s: give one up to %s", c.Duration, maxDuration)
+		return fmt.Errorf("the duration is %s: give up to %s", c.Duration, maxDuration)
 	case c.Writers < 1 || c.Readers < 1 || c.Watchers < 1:
 		return fmt.Errorf("%d writers, %d readers and %d watchers: at least one of each has to run", c.Writers, c.Readers, c.Watchers)
 	case c.Keys < 1 || c.Keys > maxKeys:
 		return fmt.Errorf("%d names: give a number from 1 to %d", c.Keys, maxKeys)
 	case !(c.Rate > 0 && c.Rate <= maxRate):
-		return fmt.Errorf("%g writes a second: give a rate above 0, up to %d", c.Rate, maxRate)
+		return fmt.Errorf("%g writes per second: give a rate above 0, up to %d", c.Rate, maxRate)
 	case c.Timeout < 0 || c.ReadPause < 0 || c.Settle < 0:
-		return fmt.Errorf("a request timeout of %s, a pause of %s and %s for the last write: give positive ones", c.Timeout, c.ReadPause, c.Settle)
+		return fmt.Errorf("a request timeout of %s, a pause of %s and %s for the last write: give positive durations",
+			c.Timeout, c.ReadPause, c.Settle)
 	}
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	c.ReadPause = cmp.Or(c.ReadPause, defaultReadPause)

@@ -68,7 +68,7 @@ func (f *follower) request(from int64) Request {
 	return req
 }
 
-// nextRevision returns the revision after which the next watch begins. It is 0 if the server no
+// nextRevision returns the revision after which the next watch starts. It is 0 if the server no
 // longer has the changes after from. It waits a moment if the server refused the watch.
 func (f *follower) nextRevision(ctx context.Context, rec *watchRecord, from int64) int64 {
 	if rec.Status != http.StatusOK {

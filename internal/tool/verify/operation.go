@@ -74,7 +74,8 @@ const notReady = "not yet ready to handle request"
 // isInconclusive reports whether the answer promises nothing: the server failed, throttled the
 // request or was not ready.
 func (w *Write) isInconclusive() bool {
-	return w.hasUnknownOutcome() || w.Status == http.StatusTooManyRequests || w.Status == http.StatusForbidden && strings.Contains(w.Err, notReady)
+	return w.hasUnknownOutcome() || w.Status == http.StatusTooManyRequests ||
+		w.Status == http.StatusForbidden && strings.Contains(w.Err, notReady)
 }
 
 // isExpected reports whether a write may have the status of its answer.

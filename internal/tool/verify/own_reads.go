@@ -16,7 +16,7 @@ import (
 type OwnReads struct {
 	Resource string `json:"resource"`
 	Reads    uint64 `json:"reads"`
-	// Own is how many of them the replica answered itself. Its upstream answered the others.
+	// Own is how many of them the replica answered itself. Its upstream answered the other reads.
 	Own uint64 `json:"own"`
 }
 
@@ -86,11 +86,13 @@ func (s *ServerReport) ownReadsText() string {
 			mark = "!"
 		}
 	}
-	return fmt.Sprintf("%s %s is a replica, and answered itself %s; its upstream answered the others", mark, s.URL, strings.Join(parts, ", "))
+	return fmt.Sprintf("%s %s is a replica, and answered itself %s; its upstream answered the other reads", mark, s.URL,
+		strings.Join(parts, ", "))
 }
 
 // notProven is what a run says about a replica that answered nothing itself.
-const notProven = "this run proves its upstream and nothing about the replica: allow the replica's own user to list and watch these resources, and run again after five minutes"
+const notProven = "this run proves its upstream and nothing about the replica: " +
+	"allow the replica's own user to list and watch these resources, and run again after five minutes"
 
 // OwnReadsLines returns a line for each server that is a replica: what it answered itself, and
 // what the run does not prove therefore.

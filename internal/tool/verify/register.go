@@ -36,7 +36,7 @@ type interference struct {
 	values map[string]bool
 	// present says that one of them writes a value.
 	present bool
-	// start is the state of the register at the beginning.
+	// start is the state of the register at the start.
 	start registerState
 }
 

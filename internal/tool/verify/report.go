@@ -70,8 +70,8 @@ func (r *Report) Violations() (n int) {
 	return n
 }
 
-// ViolationsOf returns the violations of a promise whose summaries begin with a prefix. For
-// the promise Watching that is the name of a validator. "" is the prefix of all.
+// ViolationsOf returns the violations of a promise whose summaries start with a prefix. For the
+// promise Watching the prefix is the name of a validator. "" is the prefix of all summaries.
 func (r *Report) ViolationsOf(p Promise, prefix string) (violations []Violation) {
 	for i := range r.Checks {
 		for _, v := range r.Checks[i].Violations {
@@ -126,13 +126,15 @@ func (r *run) report(c *checker) *Report {
 	defer cancel()
 	for _, s := range r.servers {
 		version, _ := s.version(ctx) // a server may be down by now
-		report.Servers = append(report.Servers, ServerReport{URL: s.base, Version: version, OwnReads: s.ownReads, OwnReadsRefused: s.ownReadsRefused})
+		report.Servers = append(report.Servers, ServerReport{
+			URL: s.base, Version: version, OwnReads: s.ownReads, OwnReadsRefused: s.ownReadsRefused,
+		})
 	}
 	return report
 }
 
-// Write writes the report for a person: what replicas answered themselves, a table of the promises, the violations, the scorecard
-// and the provenance.
+// Write writes the report for people: what replicas answered themselves, a table of the promises, the
+// violations, the scorecard and the provenance.
 func (r *Report) Write(to io.Writer) error {
 	for _, line := range r.OwnReadsLines() {
 		fmt.Fprintf(to, "%s\n\n", line)
@@ -159,7 +161,7 @@ func (r *Report) Write(to io.Writer) error {
 	for _, s := range r.Servers {
 		fmt.Fprintf(to, "%s %s\n", s.URL, s.Version)
 		if s.OwnReadsRefused {
-			fmt.Fprintf(to, "  not known whether it passes reads on, as a replica may: the user may not get %sreplica\n", dashboard.Prefix)
+			fmt.Fprintf(to, "  not known whether the server passes reads on, as a replica may: the user may not get %sreplica\n", dashboard.Prefix)
 		}
 	}
 	_, err := fmt.Fprintf(to, "%s\nonce more: %s\n", r.provenance(), r.commandLine())
@@ -200,7 +202,7 @@ func (r *Report) commandLine() string {
 // maxMissing is the number of missing states of the read API that a report for people shows.
 const maxMissing = 10
 
-// write writes the violations with their stories, and the number of those that it leaves out.
+// write writes the violations with their stories, and the number of violations that it leaves out.
 func (c *Check) write(to io.Writer) {
 	for n := range c.Violations {
 		if n == maxViolations {

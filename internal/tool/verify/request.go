@@ -51,7 +51,7 @@ const (
 	selectField selector = "field"
 )
 
-// Request is a GET, a LIST or the beginning of a WATCH.
+// Request is a GET, a LIST or the start of a WATCH.
 type Request struct {
 	Verb     string // "get", "list" or "watch"
 	Resource string

@@ -10,7 +10,7 @@ import (
 // the write of the highest revision among it and those before.
 type returnedWrites struct{ writes, newest []*Write }
 
-// add adds a write that returned after all others.
+// add adds a write that returned after all other writes.
 func (r *returnedWrites) add(t *truth, w *Write) {
 	newest := w
 	if n := len(r.newest); n > 0 && t.revision(r.newest[n-1]) > t.revision(w) {

@@ -185,7 +185,7 @@ func (t *truth) findFirsts(rec *record, resource string) {
 }
 
 // findDeletions finds the revision of each acknowledged deletion. The answer has the object's
-// UID: the deletion is the first one of that name after the object's first revision.
+// UID: the deletion is the first deletion of that name after the object's first revision.
 func (t *truth) findDeletions(rec *record, resource string) {
 	ends := map[watchcheck.Key][]int64{}
 	for i := range t.Changes {

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
-// run is one run of the verifier. Its clients share it, and change nothing of it but the record
-// and the two cycles, which have locks of their own.
+// run is the state of a run that its clients share. Clients change only the record and the two
+// cycles. These have locks of their own.
 type run struct {
 	cfg     Config
 	id      string // part of the names of the namespace and the definition
@@ -30,14 +30,13 @@ type run struct {
 	// shownCases counts the cases of the promise Shown, and silences are the violations.
 	shownCases int
 	silences   []silence
-	// incompleteErr says why the record ends early, nil if it does not. What was recorded is
-	// checked anyway.
+	// incompleteErr says why the record ends early, or is nil. The record is checked in any case.
 	incompleteErr error
 }
 
-// Run verifies the servers of a Config. The report has the violations: they are no error.
-// Without a report, the error says why there is none. Beside a report, it says that the run
-// was interrupted, that a replica answered no read itself, or what was not removed from the cluster.
+// Run verifies the servers of a Config. The report has the violations: they are no error. If the
+// report is nil, the error says why. Otherwise an error says that the run was interrupted, that a
+// replica answered no read itself, or what was not removed from the cluster.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -82,8 +81,8 @@ func (r *run) runInFixture(ctx context.Context) (*Report, error) {
 	return report, errors.Join(r.incompleteErr, report.passedOnErr(), removeErr)
 }
 
-// removeFixture removes the fixture, also after the context has ended. It tries one server
-// after another, since the first may be down by now.
+// removeFixture removes the fixture, also after the context has ended. It tries one server after
+// another, because the first server may be down by now.
 func (r *run) removeFixture(ctx context.Context) error {
 	if !r.fixture.mayExist {
 		return nil
@@ -111,8 +110,8 @@ func (r *run) randomKeyName(random *rand.Rand) string { return keyName(random.In
 
 func keyName(i int) string { return fmt.Sprintf("k%03d", i) }
 
-// newRandom returns a source of random numbers for one client. The seed decides what it draws.
-// The run itself has the negative numbers.
+// newRandom returns a source of random numbers for the client with a number. It depends on the seed.
+// Negative numbers stand for the run itself.
 func (r *run) newRandom(client int) *rand.Rand {
 	return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client)))
 }
@@ -189,12 +188,14 @@ func (r *run) findFirstRevision(ctx context.Context) error {
 	return nil
 }
 
-// startFollowers starts a follower of each resource at each server. The caller ends ctx, and
-// waits for each follower's passed.
+// startFollowers starts a follower of each resource at each server. The caller must end ctx, and wait
+// until the channel passed of each follower is closed.
 func (r *run) startFollowers(ctx context.Context) (followers []*follower) {
 	for _, s := range r.servers {
 		for i := range r.fixture.resources {
-			f := &follower{run: r, server: s, resource: r.fixture.resources[i].name, goal: make(chan int64, 1), passed: make(chan struct{})}
+			f := &follower{
+				run: r, server: s, resource: r.fixture.resources[i].name, goal: make(chan int64, 1), passed: make(chan struct{}),
+			}
 			go f.work(ctx, r.firstRevision)
 			followers = append(followers, f)
 		}

@@ -26,7 +26,7 @@ const (
 )
 
 // work opens watches until the context ends. Half of the watches that can be resumed are: the
-// next watch then begins where the last one ended, at any server.
+// next watch then starts where the last watch ended, at any server.
 func (w *watcher) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		req := w.run.completeRequest(w.run.watchCycle.next(), w.rand)

@@ -43,7 +43,7 @@ func (w *writer) work(ctx context.Context, period time.Duration) {
 	}
 }
 
-// readBack reads at once, at a random server, what the writer may have written. The read finds
+// readBack reads immediately, at a random server, what the writer may have written. The read finds
 // a server that lags for a moment only.
 func (w *writer) readBack(ctx context.Context, key objectKey) {
 	req := Request{Verb: "get", Resource: key.resource, Name: key.Name, Class: versionUnset, Encoding: encodingJSON}

@@ -23,7 +23,7 @@ of installing and deleting definitions; the time of a restart; and LISTs and wri
 custom objects, the first ones of a kind apart, later ones in rounds over all kinds.
 
 It starts millrace itself, over an empty data directory: with --compare with
-either read path in turn, else with the first. The definitions come from
+one read path after the other, otherwise with the first. The definitions come from
 "fill" and are installed without a client's rate limit.
 
 Memory and goroutines are read when the server has been left alone for --rest

@@ -77,7 +77,7 @@ func (o *Options) EachReadPath(ctx context.Context, progress *testbed.Progress, 
 	return nil
 }
 
-// Step runs a step of the measurement, with the timeout of the plan. An error begins with the
+// Step runs a step of the measurement, with the timeout of the plan. An error starts with the
 // step's name, and says so if the server has ended by itself.
 func (f *Fixture) Step(ctx context.Context, name string, run func(context.Context) error) error {
 	f.Progress.Phase("%s: %s", f.ReadPath, name)

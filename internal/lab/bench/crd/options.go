@@ -53,22 +53,25 @@ type Options struct {
 
 // AddFlags adds the flags of the servers and definitions.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.compare, "compare", false, "measure both of --read-paths in turn, and compare them; without it only the first")
+	f.BoolVar(&o.compare, "compare", false, "measure both of --read-paths, one after the other, and compare them; without it only the first")
 	o.AddServerFlags(f)
 	f.IntVar(&o.Data.CRDs, "crds", 300, "custom resource definitions to install")
 	f.IntVar(&o.Data.Groups, "groups", 60, "API groups to spread them over")
-	f.IntVar(&o.Data.Properties, "properties", fill.DefaultProperties, "properties in the schema of each, nested ones counted")
+	f.IntVar(&o.Data.Properties, "properties", fill.DefaultProperties,
+		"properties in the schema of each definition, including nested properties")
 	f.IntVar(&o.Data.Objects, "objects", 0, "custom objects to create, spread over all definitions")
 	f.IntVar(&o.Plan.Workers, "workers", 16, "requests in flight that install and delete definitions")
-	f.IntVar(&o.Plan.Samples, "samples", 100, "kinds that are asked for, and other ones that are written to; at most half of all")
-	f.DurationVar(&o.Plan.Rest, "rest", 30*time.Second, "how long a server is left alone before its memory is read; until then it must have become idle")
+	f.IntVar(&o.Plan.Samples, "samples", 100, "kinds that are asked for, and as many other kinds that are written to; at most half of all")
+	f.DurationVar(&o.Plan.Rest, "rest", 30*time.Second,
+		"how long a server is left alone before its memory is read; until then it must have become idle")
 	f.DurationVar(&o.Plan.Timeout, "timeout", time.Hour, "give a step up after this time")
 }
 
 // Validate checks what can be checked before a server runs.
 func (o *Options) Validate() error {
 	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
-		{Flag: "crds", Value: o.Data.CRDs, Min: 2}, {Flag: "groups", Value: o.Data.Groups, Min: 1}, {Flag: "objects", Value: o.Data.Objects, Min: 0},
+		{Flag: "crds", Value: o.Data.CRDs, Min: 2}, {Flag: "groups", Value: o.Data.Groups, Min: 1},
+		{Flag: "objects", Value: o.Data.Objects, Min: 0},
 		{Flag: "workers", Value: o.Plan.Workers, Min: 1}, {Flag: "samples", Value: o.Plan.Samples, Min: 1},
 	}); err != nil {
 		return err

@@ -71,7 +71,8 @@ func measuringPoints() []measuringPoint {
 
 // memoryTable returns a table of the states of all servers, and of the memory of one definition.
 func (r *report) memoryTable() render.TitledTable {
-	t := render.TitledTable{Title: fmt.Sprintf("Memory and goroutines, each after %s of rest", r.Plan.Rest), Table: render.Table{Columns: r.columns("when")}}
+	t := render.TitledTable{Title: fmt.Sprintf("Memory and goroutines, each after %s of rest", r.Plan.Rest),
+		Table: render.Table{Columns: r.columns("when")}}
 	for _, point := range measuringPoints() {
 		value := func(figure func(*State) float64) func(*serverReport) float64 {
 			return func(s *serverReport) float64 {
@@ -213,7 +214,8 @@ func (r *report) footer() []string {
 	for _, s := range r.Servers {
 		lines = append(lines, fmt.Sprintf("%s: %s, ready in %s s", s.Name, s.Version, render.FormatNumber(s.StartMillis/1000)))
 	}
-	lines = append(lines, r.Data.String(), fmt.Sprintf("installed and deleted with %d requests in flight; CPU is the server's", r.Plan.Workers))
+	lines = append(lines, r.Data.String(), fmt.Sprintf("installed and deleted with %d requests in flight; CPU is the server's",
+		r.Plan.Workers))
 	if r.ExternalEtcd {
 		lines = append(lines, testbed.ExternalEtcdNote)
 	}

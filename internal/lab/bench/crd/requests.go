@@ -97,7 +97,8 @@ func (b *bench) create(definition int, name string) testbed.Change {
 	if err != nil {
 		panic(fmt.Sprintf("encode a custom object: %v", err)) // it consists of maps and strings
 	}
-	return testbed.Change{Method: http.MethodPost, URI: b.Generator.Definition(definition).Path(namespace), ContentType: testbed.AcceptJSON, Body: body}
+	return testbed.Change{Method: http.MethodPost, URI: b.Generator.Definition(definition).Path(namespace),
+		ContentType: testbed.AcceptJSON, Body: body}
 }
 
 // apply returns a server-side apply of a custom object.

@@ -37,8 +37,10 @@ func (b *bench) Run(ctx context.Context) error {
 	if err := b.Step(ctx, "restart", b.restart); err != nil {
 		return err
 	}
-	// These steps do not depend on each other.
-	return errors.Join(b.Step(ctx, "send requests", b.runWorkloads), b.Step(ctx, "discover as client-go does", b.discoverAll),
+	// A step that fails does not prevent the next steps.
+	return errors.Join(
+		b.Step(ctx, "send requests", b.runWorkloads),
+		b.Step(ctx, "discover as client-go does", b.discoverAll),
 		b.Step(ctx, "add definitions", b.addDefinitions))
 }
 
@@ -101,28 +103,31 @@ func (b *bench) runWorkloads(ctx context.Context) error {
 	return err
 }
 
-// workloads returns the requests for documents, each by one client. The document of one group
-// version has the group of the first definition.
+// workloads returns the requests for documents, each by one client. openapi-v3-group is the
+// document of the first definition's group version.
 func (b *bench) workloads() []load.Workload {
 	groupURI := crd.OpenAPIV3Path + "/apis/" + b.Generator.Definition(0).Group + "/v1"
-	all := []load.Workload{
-		{Name: "aggregated", Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery}, Body: load.JSONList, MinItems: b.opts.Data.Groups},
-		{Name: "aggregated-gzip", Body: load.JSONList, MinItems: b.opts.Data.Groups,
-			Request: testbed.Request{URI: crd.DiscoveryPath, Accept: crd.AcceptDiscovery, Encoding: testbed.EncodingGzip}},
-		{Name: "openapi-v3", Request: testbed.Request{URI: crd.OpenAPIV3Path, Accept: testbed.AcceptJSON}},
-		{Name: "openapi-v3-group", Request: testbed.Request{URI: groupURI, Accept: testbed.AcceptJSON}},
-		{Name: "openapi-v2", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: testbed.AcceptJSON}},
-		{Name: "openapi-v2-gzip", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: testbed.AcceptJSON, Encoding: testbed.EncodingGzip}},
-		{Name: "openapi-v2-protobuf", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: acceptOpenAPIProtobuf}},
-		{Name: "openapi-v2-protobuf-gzip", Request: testbed.Request{URI: crd.OpenAPIV2Path, Accept: acceptOpenAPIProtobuf, Encoding: testbed.EncodingGzip}}, // as kubectl requests it
-	}
-	for i := range all {
-		all[i].Concurrency = 1
-		if all[i].MinItems == 0 {
-			all[i].Body = load.AnyBody
+	workload := func(name, uri, accept, encoding string) load.Workload {
+		return load.Workload{
+			Name: name, Request: testbed.Request{URI: uri, Accept: accept, Encoding: encoding}, Body: load.AnyBody, Concurrency: 1,
 		}
 	}
-	return all
+	discovery := func(name, encoding string) load.Workload {
+		w := workload(name, crd.DiscoveryPath, crd.AcceptDiscovery, encoding)
+		w.Body, w.MinItems = load.JSONList, b.opts.Data.Groups
+		return w
+	}
+	const gzip = testbed.EncodingGzip
+	return []load.Workload{
+		discovery("aggregated", ""),
+		discovery("aggregated-gzip", gzip),
+		workload("openapi-v3", crd.OpenAPIV3Path, testbed.AcceptJSON, ""),
+		workload("openapi-v3-group", groupURI, testbed.AcceptJSON, ""),
+		workload("openapi-v2", crd.OpenAPIV2Path, testbed.AcceptJSON, ""),
+		workload("openapi-v2-gzip", crd.OpenAPIV2Path, testbed.AcceptJSON, gzip),
+		workload("openapi-v2-protobuf", crd.OpenAPIV2Path, acceptOpenAPIProtobuf, ""),
+		workload("openapi-v2-protobuf-gzip", crd.OpenAPIV2Path, acceptOpenAPIProtobuf, gzip), // as kubectl requests it
+	}
 }
 
 // unchangedWorkload returns the request of a client that has aggregated discovery, with its

@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// limit bounds a client's requests: Burst requests at once, and QPS a second after that.
-type limit struct {
+// requestLimit bounds a client's requests: Burst requests at the start, and then QPS per second.
+type requestLimit struct {
 	QPS   float32 `json:"qps,omitempty"` // 0: no limit
 	Burst int     `json:"burst,omitempty"`
 }
@@ -32,47 +32,54 @@ const (
 )
 
 // parseLimit parses a value of --limits, such as "50/300".
-func parseLimit(text string) (l limit, err error) {
+func parseLimit(text string) (l requestLimit, err error) {
 	if text == noLimit {
-		return limit{}, nil
+		return requestLimit{}, nil
 	}
 	qps, burst, found := strings.Cut(text, "/")
 	n, err := strconv.ParseUint(qps, 10, 16)
 	if err == nil {
 		var m uint64
 		m, err = strconv.ParseUint(burst, 10, 16)
-		l = limit{float32(n), int(m)}
+		l = requestLimit{float32(n), int(m)}
 	}
 	if !found || err != nil || l.QPS == 0 || l.Burst == 0 {
-		return limit{}, fmt.Errorf("--limits=%s: give requests a second and the burst, as %s, or %q", text, kubectlLimit, noLimit)
+		return requestLimit{}, fmt.Errorf("--limits=%s: give requests per second and the burst, as %s, or %q", text, kubectlLimit, noLimit)
 	}
 	return l, nil
 }
 
 // client is a configuration of client-go's discovery client.
 type client struct {
-	name   string // in the table
-	legacy bool   // sends a request for each group version
-	limit  limit
+	legacy bool // sends a request for each group version
+	limit  requestLimit
 }
 
-// clients returns a client that reads aggregated discovery, and for each limit one that does not.
-func clients(limits []limit) []client {
-	all := []client{{name: "client-go, aggregated"}}
+// clients returns a client that reads aggregated discovery, and for each limit a client that sends
+// a request for each group version.
+func clients(limits []requestLimit) []client {
+	clients := []client{{}}
 	for _, l := range limits {
-		name := "client-go, a request a group version"
-		if l.QPS > 0 {
-			name = fmt.Sprintf("the same, %g/s and %d at once", l.QPS, l.Burst)
-		}
-		all = append(all, client{name, true, l})
+		clients = append(clients, client{true, l})
 	}
-	return all
+	return clients
+}
+
+// clientName returns clientResult.Client.
+func clientName(legacy bool, l requestLimit) string {
+	switch {
+	case !legacy:
+		return "client-go, aggregated"
+	case l.QPS == 0:
+		return "client-go, a request per group version"
+	}
+	return fmt.Sprintf("client-go, a request per group version, %d at once and then %g/s", l.Burst, l.QPS)
 }
 
 // discoverAll measures all clients, in rounds.
 func (b *bench) discoverAll(ctx context.Context) error {
 	for _, c := range clients(b.opts.limits) {
-		res := clientResult{Client: c.name, Legacy: c.legacy, limit: c.limit, Rounds: b.opts.rounds}
+		res := clientResult{Client: clientName(c.legacy, c.limit), Legacy: c.legacy, requestLimit: c.limit, Rounds: b.opts.rounds}
 		before, err := b.Meter.Read()
 		if err != nil {
 			return err
@@ -81,7 +88,7 @@ func (b *bench) discoverAll(ctx context.Context) error {
 		for range b.opts.rounds {
 			start := time.Now()
 			if res.Requests, err = b.discover(ctx, c); err != nil {
-				return fmt.Errorf("%s: %w", c.name, testbed.Cause(ctx, err))
+				return fmt.Errorf("%s: %w", res.Client, testbed.Cause(ctx, err))
 			}
 			samples = append(samples, time.Since(start))
 		}
@@ -95,7 +102,7 @@ func (b *bench) discoverAll(ctx context.Context) error {
 	return nil
 }
 
-// discover makes a new client, which discovers everything. It returns the number of requests that
+// discover makes a new client that discovers all resources. It returns the number of requests that
 // the client sent.
 func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	var requests atomic.Int64
@@ -146,8 +153,9 @@ func (b *bench) addDefinitions(ctx context.Context) error {
 		}
 		resource := []byte(`"` + b.Generator.Definition(added).Plural + `"`)
 		start := time.Now()
-		err = b.Server.Target.Write(ctx, b.Conn, testbed.Change{Method: http.MethodPost, URI: crd.DefinitionsPath,
-			ContentType: testbed.AcceptJSON, Body: body}, http.StatusCreated)
+		err = b.Server.Target.Write(ctx, b.Conn, testbed.Change{
+			Method: http.MethodPost, URI: crd.DefinitionsPath, ContentType: testbed.AcceptJSON, Body: body,
+		}, http.StatusCreated)
 		if err != nil {
 			return err
 		}
@@ -161,7 +169,9 @@ func (b *bench) addDefinitions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.result.Appear = &appearResult{Definitions: len(samples), Millis: render.Summarize(samples),
-		CPUMillis: render.Millis(after.CPU-before.CPU) / float64(len(samples))}
+	b.result.Appear = &appearResult{
+		Definitions: len(samples), Millis: render.Summarize(samples),
+		CPUMillis: render.Millis(after.CPU-before.CPU) / float64(len(samples)),
+	}
 	return nil
 }

@@ -21,8 +21,8 @@ type options struct {
 	duration   time.Duration
 	rounds     int
 	appear     int
-	limits     []limit  // set by validate
-	limitTexts []string // the values of --limits
+	limits     []requestLimit // set by validate
+	limitTexts []string       // the values of --limits
 }
 
 // validate checks the flags, and sets limits.
@@ -54,14 +54,14 @@ func NewCommand() *cobra.Command {
 		Short: "Measure discovery and OpenAPI",
 		Long: `Measures what discovery and OpenAPI cost a server that has many custom resource
 definitions: aggregated discovery whole and unchanged (304); the discovery of a
-client that asks for every group version, with the rate limit of kubectl (50
-requests a second, 300 at once) and without; the time until a new definition is
+client that asks for every group version, with the rate limit of kubectl (300
+requests at once, then 50 per second) and without; the time until a new definition is
 in aggregated discovery; OpenAPI v2 in both encodings, plain and with gzip; the
 root of OpenAPI v3 and the document of one group version.
 
 It starts millrace itself, over an empty data directory that it fills: with
---compare with either read path in turn, else with the first. Then it restarts
-millrace, so that the first request of each kind is the very first.`,
+--compare with one read path after the other, otherwise with the first. Then it
+restarts millrace, so that no request of a kind comes before the measured ones.`,
 		Example: `  millrace-lab bench discovery --compare --crds 2000 --groups 400
   millrace-lab bench discovery --crds 50 --groups 10 --duration 1s
   millrace-lab bench discovery --from report.json -o markdown`,
@@ -73,9 +73,9 @@ millrace, so that the first request of each kind is the very first.`,
 	}.Bind(cmd)
 	o.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.duration, "duration", 5*time.Second, "how long to repeat each request")
-	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each client discovers everything")
+	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each client discovers all resources")
 	cmd.Flags().StringSliceVar(&o.limitTexts, "limits", []string{noLimit, kubectlLimit},
-		"limits of clients that ask for every group version: requests a second and the burst, or \""+noLimit+"\"")
+		"limits of clients that ask for every group version: requests per second and the burst, or \""+noLimit+"\"")
 	cmd.Flags().IntVar(&o.appear, "appear", 10, "definitions to add, one after another")
 	return cmd
 }
@@ -83,8 +83,10 @@ millrace, so that the first request of each kind is the very first.`,
 // execute measures and prints the report, also after an interrupt. It returns an error if a
 // measurement failed, or the cause of the interrupt.
 func execute(ctx context.Context, o *options, to testbed.Streams) error {
-	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.ExternalEtcd, Definitions: &o.Data,
-		Plan: load.Plan{Duration: o.duration, Warmup: 1, Timeout: o.Plan.Timeout}}
+	report := &report{
+		Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.ExternalEtcd, Definitions: &o.Data,
+		Plan: load.Plan{Duration: o.duration, Warmup: 1, Timeout: o.Plan.Timeout},
+	}
 	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(r *crd.Fixture) crd.Measurement {
 		return &bench{r, o, report, &serverReport{Name: r.ReadPath}}
 	})

@@ -35,15 +35,15 @@ type serverReport struct {
 	Failed      []string       `json:"failed,omitempty"` // errors of steps that were not measured
 }
 
-// clientResult is the cost of the discovery of everything by a client.
+// clientResult is the cost of the discovery of all resources by a client, per round.
 type clientResult struct {
 	Client string `json:"client"`
 	Legacy bool   `json:"legacy,omitempty"` // the client sent a request for each group version
-	limit
+	requestLimit
 	Rounds    int              `json:"rounds"`
-	Requests  int              `json:"requests"`  // a round
-	Millis    render.Latencies `json:"millis"`    // a round, from the first request until everything is decoded
-	CPUMillis float64          `json:"cpuMillis"` // a round
+	Requests  int              `json:"requests"`  // per round
+	Millis    render.Latencies `json:"millis"`    // of rounds, from the first request until all is decoded
+	CPUMillis float64          `json:"cpuMillis"` // of the server, per round
 }
 
 // appearResult is the time from before the write of a definition until aggregated
@@ -51,7 +51,7 @@ type clientResult struct {
 type appearResult struct {
 	Definitions int              `json:"definitions"`
 	Millis      render.Latencies `json:"millis"`
-	CPUMillis   float64          `json:"cpuMillis"` // a definition, with the polls of discovery
+	CPUMillis   float64          `json:"cpuMillis"` // of the server, per definition; includes the polls of discovery
 }
 
 // comparison returns a view of the results of the workloads.
@@ -92,13 +92,14 @@ func (r *report) Write(out io.Writer, format string) error {
 
 // text returns the report in a format of tables.
 func (r *report) text(format string) string {
-	return render.Document(format, r.comparison().Table(serverColumns, format == render.Wide), []render.TitledTable{r.clientTable()}, r.footer())
+	workloads := r.comparison().Table(serverColumns, format == render.Wide)
+	return render.Document(format, workloads, []render.TitledTable{r.clientTable(), r.appearTable()}, r.footer())
 }
 
 // serverColumns returns the columns of a server: for the cold (first) request, and for the later
 // requests.
 func serverColumns(server string, wide bool) []load.CellColumn {
-	all := []load.CellColumn{
+	columns := []load.CellColumn{
 		load.NumberCell(server, "cold ms", func(r *load.Result) float64 { return r.ColdMillis }),
 		load.ServerCell(server, "cold CPU ms", func(r *load.Result) string {
 			if r.ColdCPUMillis < render.Millis(testbed.ClockTick) {
@@ -111,36 +112,60 @@ func serverColumns(server string, wide bool) []load.CellColumn {
 		load.CPUCell(server),
 	}
 	if wide {
-		all = append(all, load.NumberCell(server, "client CPU ms", func(r *load.Result) float64 { return r.ClientCPUMillis }),
+		columns = append(columns, load.NumberCell(server, "client CPU ms", func(r *load.Result) float64 { return r.ClientCPUMillis }),
 			load.NumberCell(server, "requests", func(r *load.Result) float64 { return float64(r.Requests) }))
 	}
-	return all
+	return columns
 }
 
-// clientTable returns a table of the clients, and of the definitions that were added.
+// clientTable returns a table of the clients. Neighbouring rows have the same client.
 func (r *report) clientTable() render.TitledTable {
-	t := render.TitledTable{Title: "Discovery of everything by a new client, and how long until a new definition is in aggregated discovery", Table: render.Table{
-		Columns: render.ColumnsOf("what", "server", "rounds", "requests", "p50 ms", "max ms", "CPU ms")}}
-	most := 0
-	for _, s := range r.Servers {
-		most = max(most, len(s.Clients))
+	type result struct {
+		server string
+		*clientResult
 	}
-	for i := range most {
+	var results []result
+	clients := 0
+	for _, s := range r.Servers {
+		clients = max(clients, len(s.Clients))
+	}
+	for i := range clients {
 		for _, s := range r.Servers {
 			if i < len(s.Clients) {
-				c := s.Clients[i]
-				t.Table.Add(c.Client, s.Name, fmt.Sprint(c.Rounds), fmt.Sprint(c.Requests), render.FormatNumber(c.Millis.P50),
-					render.FormatNumber(c.Millis.Max), render.FormatNumber(c.CPUMillis))
+				results = append(results, result{s.Name, &s.Clients[i]})
 			}
 		}
 	}
+	var fields render.Fields[result]
+	fields.Add("client", func(c result) string { return c.Client })
+	fields.Add("server", func(c result) string { return c.server })
+	fields.Add("rounds", func(c result) string { return fmt.Sprint(c.Rounds) })
+	fields.Add("requests", func(c result) string { return fmt.Sprint(c.Requests) })
+	fields.Add("p50 ms", func(c result) string { return render.FormatNumber(c.Millis.P50) })
+	fields.Add("max ms", func(c result) string { return render.FormatNumber(c.Millis.Max) })
+	fields.Add("server's CPU ms", func(c result) string { return render.FormatNumber(c.CPUMillis) })
+	return render.TitledTable{Title: "Discovery of all resources by a new client, per round", Table: *fields.Table(results)}
+}
+
+// appearTable returns a table of the definitions that were added.
+func (r *report) appearTable() render.TitledTable {
+	type result struct {
+		server string
+		*appearResult
+	}
+	var results []result
 	for _, s := range r.Servers {
-		if a := s.Appear; a != nil {
-			t.Table.Add("a new definition", s.Name, fmt.Sprint(a.Definitions), "-", render.FormatNumber(a.Millis.P50),
-				render.FormatNumber(a.Millis.Max), render.FormatNumber(a.CPUMillis))
+		if s.Appear != nil {
+			results = append(results, result{s.Name, s.Appear})
 		}
 	}
-	return t
+	var fields render.Fields[result]
+	fields.Add("server", func(a result) string { return a.server })
+	fields.Add("definitions", func(a result) string { return fmt.Sprint(a.Definitions) })
+	fields.Add("p50 ms", func(a result) string { return render.FormatNumber(a.Millis.P50) })
+	fields.Add("max ms", func(a result) string { return render.FormatNumber(a.Millis.Max) })
+	fields.Add("server's CPU ms", func(a result) string { return render.FormatNumber(a.CPUMillis) })
+	return render.TitledTable{Title: "Time until a new definition is in aggregated discovery", Table: *fields.Table(results)}
 }
 
 // footer returns lines about the servers, the load, the data and the machine, and the notes.

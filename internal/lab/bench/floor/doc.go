@@ -5,7 +5,7 @@
 // That floor server holds response bodies in memory, and writes them in large pieces over TLS.
 // For watches it broadcasts one event, when an Emitter requests it. A stream of WatchPath has a
 // handler of its own. For the streams of RecordsPath one goroutine writes a TLS record to each
-// connection in turn.
+// connection, one after the other.
 //
 // The caller first stores what to send: files with bodies, or an event by WriteWatchEvent. The
 // floor server decodes nothing, checks no credentials and is no API server.

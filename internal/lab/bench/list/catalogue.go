@@ -64,9 +64,11 @@ func specs() []workloadSpec {
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
 		{name: "pods-by-label", description: "a 500th of the pods (labelSelector) as JSON", path: pods, query: byLabel, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
-		{name: "pods-limit", description: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+		{name: "pods-limit", description: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page,
+			paged: true, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
-		{name: "pods-table", description: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+		{name: "pods-table", description: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page,
+			paged: true, byDefault: true,
 			accept: testbed.AcceptTable, concurrency: 20, body: load.JSONTable},
 		{name: "pod-get", description: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONObject},
@@ -162,7 +164,7 @@ func workloadHelp() string {
 		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.description)
 	}
 	fmt.Fprintf(&b, "%-20s all workloads whose names begin with %s-\n", agentGroup, agentGroup)
-	fmt.Fprintf(&b, "%-20s the workloads with the mark (default); it can be combined with others\n", testbed.DefaultWorkloads)
+	fmt.Fprintf(&b, "%-20s the workloads with the mark (default); it can be combined with other names\n", testbed.DefaultWorkloads)
 	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listStalled)
 	return b.String()
 }
@@ -195,14 +197,15 @@ func (s workloadSpec) workload(objects sampleObjects, resourceVersion string) (l
 	if s.query != nil {
 		query = s.query(objects)
 	}
-	w := load.Workload{Name: s.name, Request: testbed.Request{URI: s.path, Accept: s.accept, Encoding: s.encoding}, Concurrency: s.concurrency, Body: s.body}
+	w := load.Workload{Name: s.name, Request: testbed.Request{URI: s.path, Accept: s.accept, Encoding: s.encoding},
+		Concurrency: s.concurrency, Body: s.body}
 	switch {
 	case s.get && objects.Pod == "":
 		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)
 	case s.get:
 		w.URI += objects.Namespace + "/pods/" + objects.Pod
 	case strings.HasSuffix(query.Get("fieldSelector"), "="):
-		return w, fmt.Errorf("choose node for %s: no pod has one, fill the cluster first", s.name)
+		return w, fmt.Errorf("choose node for %s: no pod has a node: fill the cluster first", s.name)
 	case query.Has("labelSelector") && objects.LabelSelector == "":
 		return w, fmt.Errorf("choose labels for %s: no pod has any, fill the cluster first", s.name)
 	}

@@ -112,7 +112,9 @@ func (r *report) coldLine() string {
 		return fmt.Sprintf("%s, each workload on a server that was started for it and has encoded nothing ahead", r.Protocol)
 	}
 	if r.ColdAfter > 0 {
-		return fmt.Sprintf("%s, cold (first) and warm (second) request of a server that was started for them, %s after it was ready; peak is during the warm request", r.Protocol, r.ColdAfter)
+		return fmt.Sprintf("%s, cold (first) and warm (second) request of a server that was started for them, %s after it "+
+			"was ready; peak is during the warm request", r.Protocol, r.ColdAfter)
 	}
-	return fmt.Sprintf("%s, cold (first) and warm (second) request of a server that was started for them, once it was idle for %s; peak is during the warm request", r.Protocol, coldIdleTime)
+	return fmt.Sprintf("%s, cold (first) and warm (second) request of a server that was started for them, once it was idle "+
+		"for %s; peak is during the warm request", r.Protocol, coldIdleTime)
 }

@@ -18,7 +18,7 @@ func NewCommand() *cobra.Command {
 		Short: "Measure LIST and GET",
 		Long: `Measures what LIST and GET requests cost a server.
 
-With --compare it starts millrace with either read path in turn over one data
+With --compare it starts millrace with one read path after the other over one data
 directory that it fills, and a server that writes the same bytes from memory: the
 floor. With --external-etcd both read paths serve out of one etcd in a process of
 its own. With --at it measures a server that runs: with --pods=0 by the objects

@@ -20,12 +20,13 @@ type comparisonRun struct {
 
 // compare runs all measurements on a testbed.
 func (b *bench) compare(ctx context.Context) error {
-	return testbed.WithTestbed(ctx, testbed.Config{Options: b.opts.Options, Progress: b.progress, HTTP1: b.opts.http1}, func(bed *testbed.Testbed) error {
-		return (&comparisonRun{b, bed}).run(ctx)
-	})
+	return testbed.WithTestbed(ctx, testbed.Config{Options: b.opts.Options, Progress: b.progress, HTTP1: b.opts.http1},
+		func(bed *testbed.Testbed) error {
+			return (&comparisonRun{b, bed}).run(ctx)
+		})
 }
 
-// run fills in the data, measures all servers in turn, and then the floor, which sends the
+// run fills in the data, measures one server after the other, and then the floor, which sends the
 // bodies of the first server.
 func (c *comparisonRun) run(ctx context.Context) error {
 	if c.opts.fill.Pods+c.opts.fill.Secrets > 0 {

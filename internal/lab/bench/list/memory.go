@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// slowRead is how many bytes a slow reader reads between two pauses.
-	slowRead = 64 << 10
-	// slowPause makes a slow reader read about 3 MB a second.
+	// slowReadBytes is the number of bytes that a slow reader reads between two pauses.
+	slowReadBytes = 64 << 10
+	// slowPause makes a slow reader read about 3 MB per second.
 	slowPause = 20 * time.Millisecond
-	// slowHold is how long all LISTs stay open together.
+	// slowHold is the time for which all LISTs stay open together.
 	slowHold = 3 * time.Second
 )
 
@@ -32,9 +32,9 @@ type memoryResult struct {
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// memoryRun keeps several LISTs open at the same time. Each reader reads slowRead bytes,
-// waits until all readers have done so, and then continues slowly. Without that wait some LISTs
-// could end before others begin.
+// memoryRun keeps several LISTs open at the same time. Each reader reads slowReadBytes, waits until
+// all readers have done so, and then continues slowly. Without the wait some LISTs could end before
+// other LISTs start.
 type memoryRun struct {
 	loader   *load.Loader
 	lists    int
@@ -60,8 +60,8 @@ func (b *bench) runMemory(ctx context.Context, l *load.Loader, s *serverReport) 
 	return b.reportFailure(ctx, err)
 }
 
-// measureMemory sends one LIST, and then keeps several LISTs open at once. The server should
-// not have served much before: free memory in its heap would hide what the LISTs need.
+// measureMemory sends one LIST, and then keeps several LISTs open at the same time. The server
+// should not have served much before: free memory in its heap would hide what the LISTs need.
 func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists int) (memoryResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.Plan.Timeout))
@@ -78,7 +78,10 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 	if err := testbed.Sleep(ctx, l.Plan.Settle); err != nil {
 		return memoryResult{}, err
 	}
-	run := &memoryRun{loader: l, lists: lists, holdOpen: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
+	run := &memoryRun{
+		loader: l, lists: lists, holdOpen: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)),
+		allOpen: make(chan struct{}),
+	}
 	before, peak, err := l.Meter.PeakDuring(func() error { return run.openAll(ctx, w) })
 	if err != nil {
 		return memoryResult{}, err
@@ -89,8 +92,8 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 	}, nil
 }
 
-// openAll opens the LISTs, and returns when all have been open together for holdOpen. The first
-// error ends it. All readers have ended when it returns.
+// openAll opens the LISTs, and returns when they have all been open together for holdOpen, or at
+// the first error. All readers have ended when it returns.
 func (r *memoryRun) openAll(parent context.Context, w load.Workload) error {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
@@ -116,10 +119,10 @@ func (r *memoryRun) openAll(parent context.Context, w load.Workload) error {
 	}
 }
 
-// read runs one slow reader, until ctx ends or the body does. In both cases it returns nil.
+// read runs one slow reader until the end of ctx or of the body, and then returns nil.
 func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
-	begin := sync.OnceFunc(r.awaitingFirstBytes.Done)
-	defer begin()
+	gotFirstBytes := sync.OnceFunc(r.awaitingFirstBytes.Done)
+	defer gotFirstBytes()
 	c, err := r.loader.Target.Dial(testbed.SlowWindow)
 	if err != nil {
 		return err
@@ -135,7 +138,7 @@ func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
 	}
 	defer resp.Body.Close()
 	for first := true; ; first = false {
-		_, err := io.ReadFull(resp.Body, c.Buffer[:slowRead])
+		_, err := io.ReadFull(resp.Body, c.Buffer[:slowReadBytes])
 		if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
 		}
@@ -143,7 +146,7 @@ func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
 			return fmt.Errorf("read body: %w", err)
 		}
 		if first {
-			begin()
+			gotFirstBytes()
 			select {
 			case <-r.allOpen:
 			case <-ctx.Done():

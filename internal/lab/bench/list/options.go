@@ -45,36 +45,44 @@ type options struct {
 // workload is chosen, else by 0.
 const listsByDefault = -1
 
-// addFlags adds the flags of "bench list", except those of testbed.Subcommand.
+// addFlags adds the flags of "bench list", except the flags of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
+	f.BoolVar(&o.compare, "compare", false, "start both read paths one after the other over the same data, and the floor, and compare them")
 	o.AddServerFlags(f)
 	f.BoolVar(&o.floor, "floor", true, "measure the floor too")
-	f.BoolVar(&o.cold, "cold", false, "measure the cold (first) and the warm (second) request of each workload, on a server that was started for it and has encoded nothing ahead")
-	f.DurationVar(&o.coldAfter, "cold-after", 0, "with --cold: let the server encode ahead, and send the first request this long after it is ready")
-	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over this many connections at once, as soon as the server is ready, and measure its memory")
+	f.BoolVar(&o.cold, "cold", false, "measure the cold (first) and the warm (second) request of each workload, on a server "+
+		"that was started for it and has encoded nothing ahead")
+	f.DurationVar(&o.coldAfter, "cold-after", 0, "with --cold: let the server encode ahead, and send the first request this "+
+		"long after it is ready")
+	f.IntVar(&o.coldReaders, "cold-readers", 0, "with --cold: send each workload over this many connections at once, as "+
+		"soon as the server is ready, and measure its memory")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "pods to fill in; 0 with --at: fill nothing in, and measure the objects that the server has")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
-	f.BoolVar(&o.fill.Older, "older", false, "with --external-etcd: fill in pods that an older version has stored, without a field that servers add when they read them")
+	f.BoolVar(&o.fill.Older, "older", false, "with --external-etcd: fill in pods that an older version has stored, without "+
+		"a field that servers add when they read them")
 	f.BoolVar(&o.fill.Services, "services", false, "fill in the Deployment, Service and EndpointSlice of each 20 pods too")
 	f.IntVar(&o.fill.Secrets, "secrets", 400, "with "+listStalled+": secrets to fill in")
 	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with "+listStalled+": size of a secret as JSON")
-	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0, "custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
+	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0,
+		"custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "namespaces to spread pods or secrets over")
 
-	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
-	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"}, "resourceVersion of the requests: 0, a number, \"unset\", or several of them")
+	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default workloads")
+	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"},
+		"resourceVersion of the requests: 0, a number, \"unset\", or several of them")
 	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
 	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
 	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
-	f.DurationVar(&o.plan.Every, "every", 0, "time between the beginnings of a client's requests (0: each follows the one before)")
+	f.DurationVar(&o.plan.Every, "every", 0, "time between the starts of a client's requests (0: each follows the request before)")
 	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
-	f.IntVar(&o.memoryLists, "list-memory", listsByDefault, "LISTs that list-memory opens at once, 0 for none (default 32 if named in --workloads, or with others)")
+	f.IntVar(&o.memoryLists, "list-memory", listsByDefault,
+		"LISTs that list-memory opens at once, 0 for none (default 32 if named in --workloads, or with others)")
 	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
-	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
+	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they "+
+		"read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
 }
@@ -133,7 +141,8 @@ func (o *options) validateNumbers() error {
 	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
 		{Flag: "every", Value: o.plan.Every, Min: 0},
-		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "cold-after", Value: o.coldAfter, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
+		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "cold-after", Value: o.coldAfter, Min: 0},
+		{Flag: "stall", Value: o.stall, Min: time.Millisecond},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	})
 }
@@ -176,7 +185,7 @@ func (o *options) validateServers(isSet func(string) bool) error {
 	return o.chooseData(isSet)
 }
 
-// setCold sets the options that follow from --cold, except those that the user has set.
+// setCold sets the options that follow from --cold, except the options that the user has set.
 func (o *options) setCold(isSet func(string) bool) {
 	o.plan.Warmup, o.plan.Requests = 1, 1
 	if !isSet("concurrency") {

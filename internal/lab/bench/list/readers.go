@@ -32,8 +32,8 @@ type readersResult struct {
 }
 
 // measureReaders measures a workload of --cold-readers on a server that was just started. It
-// does not wait until the server is idle: real clients do not wait for a server to collect the
-// garbage of its start, either.
+// does not wait until the server is idle, because real clients do not wait until a server has
+// collected the garbage of its start.
 func (c *comparisonRun) measureReaders(ctx context.Context, l *load.Loader, s *serverReport, spec workloadSpec) error {
 	w, err := c.workloadOf(spec)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *comparisonRun) measureReaders(ctx context.Context, l *load.Loader, s *s
 	return c.reportFailure(ctx, err)
 }
 
-// listAtOnce sends one LIST over each of a number of connections, all at once.
+// listAtOnce sends one LIST over each of a number of connections, at the same time.
 func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients int) (res readersResult, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", w.Name, l.Plan.Timeout))
@@ -80,7 +80,7 @@ func listAtOnce(ctx context.Context, l *load.Loader, w load.Workload, clients in
 }
 
 // fetchAll sends one LIST over each connection, and sets Complete, BodyBytes and FirstFailure.
-// It validates the first body. The others must have its size.
+// It validates the first body. The other bodies must have the same size.
 func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.Workload, conns []*testbed.Conn) error {
 	sizes, failures := make([]int64, len(conns)), make([]error, len(conns))
 	var group sync.WaitGroup
@@ -93,7 +93,7 @@ func (res *readersResult) fetchAll(ctx context.Context, l *load.Loader, w load.W
 		switch {
 		case err != nil:
 		case res.Complete > 0 && (size < res.BodyBytes-bodySizeTolerance || size > res.BodyBytes+bodySizeTolerance):
-			err = fmt.Errorf("run %s: a body of %d bytes, where another had %d", w.Name, size, res.BodyBytes)
+			err = fmt.Errorf("run %s: a body of %d bytes, where another body had %d", w.Name, size, res.BodyBytes)
 		default:
 			res.Complete++
 			res.BodyBytes = size
@@ -125,24 +125,31 @@ func fetchOne(ctx context.Context, l *load.Loader, w load.Workload, conn *testbe
 
 // readersTable returns a table with a row for each workload and server of --cold-readers.
 func (r *report) readersTable() render.TitledTable {
-	t := render.TitledTable{
-		Title: fmt.Sprintf("%d clients that LIST at once, as soon as a server is ready; CPU and seconds are for all LISTs", r.ColdReaders),
-		Table: render.Table{Columns: render.ColumnsOf("workload", "server", "complete", "body", "RSS ready", "peak", "above ready", "RSS after", "CPU s", "s")},
+	type result struct {
+		server string
+		*readersResult
 	}
-	if len(r.Servers) == 0 {
-		return t
-	}
-	for i := range r.Servers[0].Readers {
+	var results []result
+	for i := 0; len(r.Servers) > 0 && i < len(r.Servers[0].Readers); i++ {
 		for _, s := range r.Servers {
-			if i >= len(s.Readers) || s.Readers[i].Error != "" {
-				continue
+			if i < len(s.Readers) && s.Readers[i].Error == "" {
+				results = append(results, result{s.Name, &s.Readers[i]})
 			}
-			m := &s.Readers[i]
-			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Complete), render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes),
-				render.FormatBytes(m.PeakBytes),
-				render.FormatBytes(m.PeakBytes-m.BeforeBytes), render.FormatBytes(m.AfterBytes),
-				render.FormatNumber(m.CPUMillis/1000), render.FormatNumber(m.Seconds))
 		}
 	}
-	return t
+	var fields render.Fields[result]
+	fields.Add("workload", func(r result) string { return r.Workload })
+	fields.Add("server", func(r result) string { return r.server })
+	fields.Add("complete", func(r result) string { return fmt.Sprint(r.Complete) })
+	fields.Add("body", func(r result) string { return render.FormatBytes(r.BodyBytes) })
+	fields.Add("RSS ready", func(r result) string { return render.FormatBytes(r.BeforeBytes) })
+	fields.Add("peak", func(r result) string { return render.FormatBytes(r.PeakBytes) })
+	fields.Add("above ready", func(r result) string { return render.FormatBytes(r.PeakBytes - r.BeforeBytes) })
+	fields.Add("RSS after", func(r result) string { return render.FormatBytes(r.AfterBytes) })
+	fields.Add("CPU s", func(r result) string { return render.FormatNumber(r.CPUMillis / 1000) })
+	fields.Add("s", func(r result) string { return render.FormatNumber(r.Seconds) })
+	return render.TitledTable{
+		Title: fmt.Sprintf("%d clients that LIST at once, as soon as a server is ready; CPU and seconds are for all LISTs", r.ColdReaders),
+		Table: *fields.Table(results),
+	}
 }

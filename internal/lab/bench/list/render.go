@@ -27,49 +27,77 @@ func (r *report) sectionTables() []render.TitledTable {
 
 // memoryTable returns the table of the section list-memory.
 func (r *report) memoryTable() render.TitledTable {
-	t := render.TitledTable{Title: "Memory per concurrent LIST of all pods, slow readers", Table: render.Table{
-		Columns: render.ColumnsOf("server", "LISTs", "body", "RSS before", "peak", "per LIST")}}
+	var servers []serverReport
 	for _, s := range r.Servers {
-		if m := s.Memory; m != nil && m.Error == "" {
-			t.Table.Add(s.Name, fmt.Sprint(m.Lists), render.FormatBytes(m.BodyBytes), render.FormatBytes(m.BeforeBytes),
-				render.FormatBytes(m.PeakBytes), render.FormatBytes(m.PerListBytes))
+		if s.Memory != nil && s.Memory.Error == "" {
+			servers = append(servers, s)
 		}
 	}
-	return t
+	var fields render.Fields[serverReport]
+	fields.Add("server", func(s serverReport) string { return s.Name })
+	fields.Add("LISTs", func(s serverReport) string { return fmt.Sprint(s.Memory.Lists) })
+	fields.Add("body", func(s serverReport) string { return render.FormatBytes(s.Memory.BodyBytes) })
+	fields.Add("RSS before", func(s serverReport) string { return render.FormatBytes(s.Memory.BeforeBytes) })
+	fields.Add("peak", func(s serverReport) string { return render.FormatBytes(s.Memory.PeakBytes) })
+	fields.Add("per LIST", func(s serverReport) string { return render.FormatBytes(s.Memory.PerListBytes) })
+	return render.TitledTable{Title: "Memory per concurrent LIST of all pods, slow readers", Table: *fields.Table(servers)}
 }
 
 // rssTable returns the table of the section list-rss.
 func (r *report) rssTable() render.TitledTable {
-	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("server", "ready s", "peak to ready", "RSS idle", "peak under LISTs", "RSS after")}}
+	var t render.TitledTable
+	var servers []serverReport
 	for _, s := range r.Servers {
 		if m := s.RSS; m != nil && m.Error == "" {
-			ready := "-"
-			if s.StartMillis > 0 {
-				ready = render.FormatNumber(s.StartMillis / 1000)
-			}
-			t.Title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; at least %s of rest before idle and after",
+			servers = append(servers, s)
+			t.Title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; at least %s of "+
+				"rest before idle and after",
 				m.Lists, len(m.Encodings), m.Rest)
-			t.Table.Add(s.Name, ready, render.FormatBytes(m.StartPeakBytes), render.FormatBytes(m.IdleBytes),
-				render.FormatBytes(m.PeakBytes), render.FormatBytes(m.AfterBytes))
 		}
 	}
+	var fields render.Fields[serverReport]
+	fields.Add("server", func(s serverReport) string { return s.Name })
+	fields.Add("ready s", func(s serverReport) string {
+		if s.StartMillis == 0 {
+			return "-"
+		}
+		return render.FormatNumber(s.StartMillis / 1000)
+	})
+	fields.Add("peak to ready", func(s serverReport) string { return render.FormatBytes(s.RSS.StartPeakBytes) })
+	fields.Add("RSS idle", func(s serverReport) string { return render.FormatBytes(s.RSS.IdleBytes) })
+	fields.Add("peak under LISTs", func(s serverReport) string { return render.FormatBytes(s.RSS.PeakBytes) })
+	fields.Add("RSS after", func(s serverReport) string { return render.FormatBytes(s.RSS.AfterBytes) })
+	t.Table = *fields.Table(servers)
 	return t
 }
 
 // stalledTable returns the table of the section list-stalled.
 func (r *report) stalledTable() render.TitledTable {
-	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("server", "body", "RSS idle", "RSS before", "peak",
-		"complete", "cut off", "refused", "fast s", "slow s")}}
+	type result struct {
+		server string
+		*stalledResult
+	}
+	var t render.TitledTable
+	var results []result
 	for _, s := range r.Servers {
 		if m := s.Stalled; m != nil && m.Error == "" {
+			results = append(results, result{s.Name, m})
 			t.Title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; at least %s of rest before idle",
 				m.Clients, m.Stall, m.Rest)
-			t.Table.Add(s.Name, render.FormatBytes(m.BodyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.BeforeBytes),
-				render.FormatBytes(m.PeakBytes),
-				fmt.Sprint(m.Fast.Complete+m.Slow.Complete), fmt.Sprint(m.Fast.CutOff+m.Slow.CutOff), fmt.Sprint(m.Fast.Refused+m.Slow.Refused),
-				m.Fast.formatMedian(), m.Slow.formatMedian())
 		}
 	}
+	var fields render.Fields[result]
+	fields.Add("server", func(r result) string { return r.server })
+	fields.Add("body", func(r result) string { return render.FormatBytes(r.BodyBytes) })
+	fields.Add("RSS idle", func(r result) string { return render.FormatBytes(r.IdleBytes) })
+	fields.Add("RSS before", func(r result) string { return render.FormatBytes(r.BeforeBytes) })
+	fields.Add("peak", func(r result) string { return render.FormatBytes(r.PeakBytes) })
+	fields.Add("complete", func(r result) string { return fmt.Sprint(r.Fast.Complete + r.Slow.Complete) })
+	fields.Add("cut off", func(r result) string { return fmt.Sprint(r.Fast.CutOff + r.Slow.CutOff) })
+	fields.Add("refused", func(r result) string { return fmt.Sprint(r.Fast.Refused + r.Slow.Refused) })
+	fields.Add("fast s", func(r result) string { return r.Fast.formatMedian() })
+	fields.Add("slow s", func(r result) string { return r.Slow.formatMedian() })
+	t.Table = *fields.Table(results)
 	return t
 }
 

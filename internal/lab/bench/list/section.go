@@ -28,7 +28,8 @@ func sections() []section {
 	return []section{
 		{name: listMemory, description: "memory for each concurrent LIST of all pods with slow readers", run: (*bench).runMemory},
 		{name: listRSS, description: "memory at rest, and after LISTs of all pods in four encodings", run: (*bench).runRSS},
-		{name: listStalled, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true, run: (*bench).runStalled},
+		{name: listStalled, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true,
+			run: (*bench).runStalled},
 	}
 }
 

@@ -71,7 +71,7 @@ func TestStalledCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.Stalled
-		if got.Error != "" || got.Clients != 10 || got.BodyBytes < stalledRead || got.PeakBytes < got.BeforeBytes {
+		if got.Error != "" || got.Clients != 10 || got.BodyBytes < stalledReadBytes || got.PeakBytes < got.BeforeBytes {
 			t.Errorf("got %+v", got)
 		}
 		if complete := got.Fast.Complete + got.Slow.Complete; complete != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.CutOff+got.Slow.CutOff != 1 || got.FirstFailure == "" {

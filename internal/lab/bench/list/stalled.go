@@ -16,18 +16,17 @@ import (
 const (
 	// stalledClients is the default number of clients. Every second client is slow.
 	stalledClients = 64
-	// stalledRead is the number of bytes that a reader reads at once. A slow reader pauses after
-	// them.
-	stalledRead = 256 << 10
+	// stalledReadBytes is the number of bytes that a slow reader reads between two pauses.
+	stalledReadBytes = 256 << 10
 	// bodySizeTolerance is the number of bytes by which two bodies of the same LIST may differ:
 	// their resource versions may differ in length.
 	bodySizeTolerance = 64
 )
 
-// stalledResult is the cost of LISTs that are sent at once, and of which half are read slowly.
+// stalledResult is the cost of LISTs that are sent at the same time. Half of them are read slowly.
 type stalledResult struct {
 	Clients     int            `json:"clients"`
-	Stall       time.Duration  `json:"stallNanos"` // least time of a slow reader
+	Stall       time.Duration  `json:"stallNanos"` // shortest time of a slow reader
 	BodyBytes   int64          `json:"bodyBytes"`
 	Rest        time.Duration  `json:"restNanos"`   // before IdleBytes is read
 	IdleBytes   int64          `json:"idleBytes"`   // RSS before any LIST
@@ -146,15 +145,15 @@ func (res *stalledResult) count(outcomes []outcome) {
 	}
 }
 
-// stalledRun sends LISTs all at once and reads each to its end.
+// stalledRun sends LISTs at the same time, and reads each to its end.
 type stalledRun struct {
 	loader   *load.Loader
 	workload load.Workload
 	size     int64         // of a complete body
-	stall    time.Duration // least time of a slow reader
+	stall    time.Duration // shortest time of a slow reader
 }
 
-// sendAll runs all clients, and returns their outcomes when all have ended.
+// sendAll runs all clients, and returns their outcomes when all clients have ended.
 func (r *stalledRun) sendAll(ctx context.Context, clients int) []outcome {
 	outcomes := make([]outcome, clients)
 	var group sync.WaitGroup
@@ -194,7 +193,7 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	start := time.Now()
 	var total int64
 	for {
-		n, err := io.ReadFull(resp.Body, c.Buffer[:stalledRead])
+		n, err := io.ReadFull(resp.Body, c.Buffer[:stalledReadBytes])
 		total += int64(n)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -214,7 +213,7 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 // checkSize returns an error if a body that has ended is incomplete.
 func (r *stalledRun) checkSize(total int64) error {
 	if total < r.size-bodySizeTolerance || total > r.size+bodySizeTolerance {
-		return fmt.Errorf("the body ended after %d bytes, where the first had %d", total, r.size)
+		return fmt.Errorf("the body ended after %d bytes, where the first body had %d", total, r.size)
 	}
 	return nil
 }

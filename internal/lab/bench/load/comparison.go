@@ -84,7 +84,7 @@ func (c Comparison) Differences() (notes []string) {
 
 // Plot returns a plot of the CPU that each server spent on a request.
 func (c Comparison) Plot() render.Plot {
-	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Groups: c.workloads(), Format: render.FormatNumber}
+	p := render.Plot{Title: "Server CPU per request, milliseconds (logarithmic)", Groups: c.workloads(), Format: render.FormatNumber}
 	add := func(name string, results []Result) {
 		s := render.Series{Name: name, Values: map[string]float64{}}
 		for _, res := range results {
@@ -118,12 +118,12 @@ func ServerLine(name, version string, startMillis float64, idleBytes int64) stri
 // FooterLine returns the line about the load in a report's footer. run says how requests were
 // sent.
 func (p Plan) FooterLine(run string) string {
-	amount := fmt.Sprintf("%d requests a workload", p.Requests)
+	amount := fmt.Sprintf("%d requests per workload", p.Requests)
 	if p.Requests == 0 {
-		amount = fmt.Sprintf("%s a workload", p.Duration)
+		amount = fmt.Sprintf("%s per workload", p.Duration)
 	}
 	if p.Every > 0 {
-		run += fmt.Sprintf(", a request of each client every %s", p.Every)
+		run += fmt.Sprintf(", one request of each client every %s", p.Every)
 	}
-	return fmt.Sprintf("%s, %s after %d to warm up; CPU ms is the server's, a request", run, amount, p.Warmup)
+	return fmt.Sprintf("%s, %s after %d to warm up; CPU ms is the server's, per request", run, amount, p.Warmup)
 }

@@ -18,8 +18,8 @@ type Plan struct {
 	Concurrency int           `json:"concurrency,omitempty"` // clients; 0: the workload's own number
 	Duration    time.Duration `json:"durationNanos,omitempty"`
 	Requests    int           `json:"requests,omitempty"` // of all clients; replaces Duration if set
-	// Every is the time between the beginnings of a client's requests. 0: each request follows
-	// the one before. Clients begin one after the other within Every.
+	// Every is the time between the starts of a client's requests. 0: each request follows
+	// the one before. Clients start one after the other within Every.
 	Every   time.Duration `json:"everyNanos,omitempty"`
 	Warmup  int           `json:"warmup"`       // requests before measuring; at least 1
 	Settle  time.Duration `json:"settleNanos"`  // pause before measuring
@@ -67,8 +67,8 @@ func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 	return res, first, nil
 }
 
-// WarmUp captures and validates the first response, and sends the remaining warm-up requests.
-// Unless KeepCaptures is set, the file of the capture is removed.
+// WarmUp captures and validates the first response, and sends the remaining warm-up requests. It
+// removes the file of the capture, unless KeepCaptures is set.
 func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
 	before, err := l.Meter.Read()
 	if err != nil {
@@ -113,9 +113,9 @@ func (l *Loader) captureWithRetry(ctx context.Context, c *testbed.Conn, w Worklo
 	return first, err
 }
 
-// measure sends the measured requests. It finishes and counts requests that are in flight at
-// the end of the duration, so that the CPU belongs to exactly these requests. size is the size
-// of the first response in bytes.
+// measure sends the measured requests. Requests that are in flight at the end of the duration are
+// finished and counted, so that the CPU belongs to exactly the counted requests. size is the size of
+// the first response in bytes.
 func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload, size int64) (Result, error) {
 	l.Meter.ResetPeak()
 	before, err := l.Meter.Read()
@@ -145,13 +145,13 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 }
 
 // measurement is the state that the clients of one workload share. All fields but
-// begunRequests are constant.
+// startedRequests are constant.
 type measurement struct {
-	loader        *Loader
-	workload      Workload
-	size          int64        // of the first response, which is valid
-	deadline      time.Time    // used if Plan.Requests is 0
-	begunRequests atomic.Int64 // used if Plan.Requests is set
+	loader          *Loader
+	workload        Workload
+	size            int64        // of the first response, which is valid
+	deadline        time.Time    // used if Plan.Requests is 0
+	startedRequests atomic.Int64 // used if Plan.Requests is set
 }
 
 // clientSamples is what one client measured.
@@ -179,7 +179,7 @@ func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientS
 	return clients, context.Cause(ctx)
 }
 
-// work sends the requests of one client, the first one at begin. It adds the measured times to
+// work sends the requests of one client, the first request at begin. It adds the measured times to
 // client, which no other goroutine uses.
 func (m *measurement) work(ctx context.Context, c *testbed.Conn, begin time.Time, client *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)
@@ -204,16 +204,16 @@ func (m *measurement) work(ctx context.Context, c *testbed.Conn, begin time.Time
 		client.samples = append(client.samples, time.Since(start))
 		client.bytes += n
 		if n < m.size/2 || n > m.size*2 {
-			return fmt.Errorf("run %s: a response of %d bytes, where the first had %d", m.workload.Name, n, m.size)
+			return fmt.Errorf("run %s: a response of %d bytes, where the first response had %d", m.workload.Name, n, m.size)
 		}
 	}
 }
 
 // wantsMore reports whether a client is to send another request. If the plan is a
-// duration, every client sends at least one.
+// duration, every client sends at least one request.
 func (m *measurement) wantsMore(client *clientSamples) bool {
 	if total := m.loader.Plan.Requests; total > 0 {
-		return m.begunRequests.Add(1) <= int64(total)
+		return m.startedRequests.Add(1) <= int64(total)
 	}
 	return len(client.samples) == 0 || time.Now().Before(m.deadline)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// Result is the cost of one workload on one server. Fields marked "a request" are means over the
-// measured requests.
+// Result is the cost of one workload on one server. Fields marked "per request" are means over
+// the measured requests.
 type Result struct {
 	Workload        string           `json:"workload"`
 	URI             string           `json:"uri"`
@@ -17,20 +17,20 @@ type Result struct {
 	Items           int              `json:"items"`
 	Requests        int              `json:"requests"`
 	Seconds         float64          `json:"seconds"`
-	Bytes           int64            `json:"bytes"` // a request, on the wire
+	Bytes           int64            `json:"bytes"` // per request, on the wire
 	RequestsPerSec  float64          `json:"requestsPerSecond"`
 	ColdMillis      float64          `json:"coldMillis"` // of the cold (first) request
 	ColdCPUMillis   float64          `json:"coldCPUMillis,omitempty"`
 	Refused         int              `json:"refused,omitempty"` // 429s before the first answer
 	Millis          render.Latencies `json:"millis"`
 	Server          *ServerCost      `json:"server,omitempty"`
-	ClientCPUMillis float64          `json:"clientCPUMillis"` // a request
+	ClientCPUMillis float64          `json:"clientCPUMillis"` // per request
 	Error           string           `json:"error,omitempty"` // not empty: nothing was measured
 }
 
 // ServerCost is the server's CPU and memory, by a testbed.Meter.
 type ServerCost struct {
-	CPUMillis float64 `json:"cpuMillis"` // a request
+	CPUMillis float64 `json:"cpuMillis"` // per request
 	RSSBytes  int64   `json:"rssBytes"`  // after the workload
 	PeakBytes int64   `json:"peakBytes"` // during the workload, if the kernel lets peaks be reset
 }

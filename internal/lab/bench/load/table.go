@@ -126,7 +126,8 @@ func (c Comparison) ratioColumns(wide bool) []render.Column {
 		columns = append(columns, render.Column{Group: group, Title: c.Servers[1].Name + "/" + c.Servers[0].Name})
 	}
 	if len(c.Floor) > 0 {
-		columns = append(columns, render.Column{Group: group, Title: "floor ms"}, render.Column{Group: group, Title: c.Servers[0].Name + "/floor"})
+		columns = append(columns, render.Column{Group: group, Title: "floor ms"},
+			render.Column{Group: group, Title: c.Servers[0].Name + "/floor"})
 		if wide && len(c.Servers) == 2 {
 			columns = append(columns, render.Column{Group: group, Title: c.Servers[1].Name + "/floor"})
 		}

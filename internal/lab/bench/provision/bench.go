@@ -21,8 +21,8 @@ type bench struct {
 	report   *report
 }
 
-// run measures all paths, in turns. A failure is part of the report, unless ctx has ended, or nothing
-// was measured of a cluster that exists.
+// run measures all paths, one after the other, as often as the plan has turns. A failure is part of
+// the report, unless ctx has ended, or nothing was measured of a cluster that exists.
 func (b *bench) run(ctx context.Context) error {
 	b.report.LoadAverage = testbed.LoadAverage()
 	for i, path := range slices.Repeat(b.opts.paths(), b.opts.Turns) {
@@ -81,7 +81,7 @@ func (b *bench) measure(parent context.Context, res *result, dir string) (err er
 	return s.explainExit(ctx, m.run(ctx))
 }
 
-// cleanTimeout bounds the removal of what a run has made. It also begins after --timeout.
+// cleanTimeout bounds the removal of what a run has made. It also starts after --timeout.
 const cleanTimeout = 10 * time.Minute
 
 // cleanCluster removes what a path has made in a cluster that exists. It does nothing if ctx has ended:
@@ -198,9 +198,10 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 }
 
 // awaitFirstPod makes one pod and waits until it runs. Scheduler and controllers then work when the
-// measurement begins. If one is missing, the user learns it early.
+// measurement starts. If one is missing, the user learns it early.
 func (m *measurement) awaitFirstPod(ctx context.Context) error {
-	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a controller manager?", m.opts.ReadyTimeout)
+	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a "+
+		"controller manager?", m.opts.ReadyTimeout)
 	if m.setup.front == nil && !m.opts.ownComponents {
 		late = fmt.Errorf("%w --own-components starts both", late)
 	}
@@ -239,8 +240,8 @@ func (m *measurement) provision(ctx context.Context) error {
 	return nil
 }
 
-// createAndAwait makes the pods, and returns when all run and every watcher has received that. It shows
-// progress.
+// createAndAwait makes the pods, and returns when all pods run and every watcher has received the
+// events. It shows progress.
 func (m *measurement) createAndAwait(ctx context.Context) error {
 	if err := m.workload.create(ctx); err != nil {
 		return err

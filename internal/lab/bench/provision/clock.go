@@ -50,8 +50,8 @@ func (c *clock) setFromAnswer(revision string, at time.Time) {
 }
 
 // lowerToDelivery lowers the time of a write to the time at which its event was delivered, if that is
-// earlier. If processors are busy, etcd's own watch may come after the delivery. The delivery of such
-// an event then seems to take no time, which favours fast servers. The report therefore counts these
+// earlier. If processors are busy, the event of etcd's own watch may come after the delivery. The
+// delivery then seems to take no time, which favours fast servers. The report therefore counts such
 // writes.
 func (c *clock) lowerToDelivery(revision int64, at time.Time) {
 	c.mu.Lock()
@@ -86,8 +86,8 @@ func (c *clock) knows(revision int64) bool {
 // podsPrefix is where Kubernetes keeps pods.
 const podsPrefix = "/registry/pods/"
 
-// follow sets times by a watch of etcd until ctx ends, which is no error. It calls ready once the watch
-// has begun.
+// follow sets times by a watch of etcd until ctx ends. The end of ctx is no error. follow calls ready
+// once the watch has started.
 func (c *clock) follow(ctx context.Context, endpoint string, ready func()) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop()})
 	if err != nil {

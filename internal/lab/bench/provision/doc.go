@@ -6,7 +6,7 @@
 //	     └───────────┴─────────────┴──────────────┴──► server (or replica ─► server) ─► etcd
 //	                                    watchers of all pods ◄──┘          clock ◄──────┘
 //
-// A path is a way to read. Each path has servers and an etcd of its own: none begins with data that
+// A path is a way to read. Each path has servers and an etcd of its own: none starts with data that
 // another path has left. With a kubeconfig the only path is a cluster that exists.
 //
 // A write's time is when etcd has it: the clock watches etcd. Without access to etcd it is when the

@@ -19,7 +19,7 @@ const (
 	stepWatch     = "watch"     // an event's write → its delivery to one watcher
 )
 
-// step is one row of the report.
+// step is a step of a pod, with its title in the report.
 type step struct{ name, title string }
 
 // steps returns the rows of the report, in their order.
@@ -66,7 +66,7 @@ func parseObjectives(text string) (all []objective, err error) {
 	return all, nil
 }
 
-// parseObjective parses one objective. An error continues the sentence of parseObjectives, which begins
+// parseObjective parses one objective. An error continues the sentence of parseObjectives, which starts
 // with the text.
 func parseObjective(text string) (o objective, err error) {
 	left, right, ok := strings.Cut(text, "<")
@@ -105,7 +105,7 @@ func judge(objectives []objective, sorted map[string][]time.Duration) (all []ver
 	return all
 }
 
-// line returns whether the objective of a path was met, in words.
+// line returns a line on whether a path has met the objective.
 func (v verdict) line(path string) string {
 	word := "missed"
 	if v.Met {

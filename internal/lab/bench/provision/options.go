@@ -74,36 +74,40 @@ type options struct {
 	page       string // the file of --report; empty: no page is written
 }
 
-// addFlags adds the flags of "bench provision", except those of testbed.Subcommand.
+// addFlags adds the flags of "bench provision", except the flags of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.chosen, "paths", nil,
-		"what to measure, among "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica of the latter)")
+		"what to measure, among "+strings.Join(pathNames(), ", ")+" (default: millrace, a stock server, and a replica of the stock server)")
 	f.StringVar(&o.Stock, "kube-apiserver", "", "the stock server (default: millrace with the stock read path)")
-	f.BoolVar(&o.ownComponents, "own-components", false, "with --kubeconfig: run the scheduler and the controller manager of millrace, for a cluster that has none")
+	f.BoolVar(&o.ownComponents, "own-components", false,
+		"with --kubeconfig: run the scheduler and the controller manager of millrace, for a cluster that has none")
 	f.StringVar(&o.server.Kubeconfig, "kubeconfig", "", "measure this cluster and start no server")
 	kubeconfig.AddContext(f, &o.server.Context)
 	f.BoolVar(&o.remove, "delete", false, "with --kubeconfig: remove what a run has left, and measure nothing")
 	o.AddProcessFlags(f, "")
-	f.StringVar(&o.Name, "name", "provision", "name of the run, with which its objects begin and which their label "+hollow.Label+" has")
+	f.StringVar(&o.Name, "name", "provision", "name of the run: prefix of the names of its objects, "+
+		"and value of their label "+hollow.Label)
 	f.StringVar(&o.Namespace, "namespace", "default", "where the pods are made")
 	f.IntVar(&o.Nodes, "nodes", 100, "hollow nodes")
 	f.StringSliceVar(&o.Agents, "agents", nil, "profiles of agents on each node; millrace-lab hollow profile lists them")
-	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0, "connections that a node's programs share, as in 1 or 0.1 (0: one for each program)")
+	f.Float64Var(&o.ConnectionsPerNode, "connections-per-node", 0,
+		"connections that a node's programs share, as in 1 or 0.1 (0: a connection per program)")
 	f.Float64Var(&o.NodeRate, "node-rate", 50, "nodes that start in a second, before the measurement")
 	f.IntVar(&o.Watchers, "watchers", 20, "informers of all pods, each with a connection")
 	f.IntVar(&o.Pods, "pods", 1000, "pods to make")
 	f.StringVar(&o.PodsOf, "pods-of", podsOfDeployments, "deployments, which the controller manager makes pods of, or pods")
 	f.IntVar(&o.PodsPerDeployment, "pods-per-deployment", 50, "pods of each Deployment")
-	f.Float64Var(&o.Rate, "rate", 0, "pods a second (0: all at once)")
+	f.Float64Var(&o.Rate, "rate", 0, "pods per second (0: all at once)")
 	f.DurationVar(&o.PodStart, "pod-start", 0, "how long the containers of a pod take to start")
-	f.IntVar(&o.Turns, "turns", 1, "how often to measure each path, in turn; the medians are shown")
+	f.IntVar(&o.Turns, "turns", 1, "how often to measure the paths, one after the other; the medians are shown")
 	f.DurationVar(&o.Settle, "settle", time.Second, "how long a server must be idle before the measurement")
 	f.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "give a path up after this time")
-	f.StringVar(&o.slo, "slo", "", `objectives, as in "watch p99<1s,provision p95<15s"; the exit code is 1 if one is missed; steps: `+strings.Join(stepNames(), ", "))
+	f.StringVar(&o.slo, "slo", "", `objectives, as in "watch p99<1s,provision p95<15s"; `+
+		"the exit code is 1 if an objective is missed; steps: "+strings.Join(stepNames(), ", "))
 	f.StringVar(&o.page, "report", "", "write a page of HTML to this file, too")
 }
 
-// componentQPS bounds the requests a second of the scheduler and of the controller manager, and also
+// componentQPS bounds the requests per second of the scheduler and of the controller manager, and also
 // their requests at once.
 const componentQPS = 5000
 
@@ -182,14 +186,16 @@ func (o *options) validatePaths() error {
 		return errors.New("--context needs the --kubeconfig that it is in")
 	}
 	if o.remove {
-		return errors.New("--delete needs the --kubeconfig of the cluster from which to remove objects: servers that a run has started leave none")
+		return errors.New("--delete needs the --kubeconfig of the cluster from which to remove objects: servers that a run " +
+			"has started leave none")
 	}
 	for i, path := range o.chosen {
 		switch {
 		case !slices.Contains(pathNames(), path) || slices.Contains(o.chosen[:i], path):
 			return fmt.Errorf("--paths: choose among %s, each once", strings.Join(pathNames(), ", "))
 		case path == testbed.ReadPathStock && o.Stock == "":
-			return fmt.Errorf("--paths: %s needs the program: build it with make bin/kube-apiserver, and give --kube-apiserver=bin/kube-apiserver", path)
+			return fmt.Errorf("--paths: %s needs the program: build it with make bin/kube-apiserver, and give "+
+				"--kube-apiserver=bin/kube-apiserver", path)
 		}
 	}
 	return nil

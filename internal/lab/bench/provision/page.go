@@ -83,7 +83,8 @@ func newHTMLChart(title, step string, groups []*pathGroup) htmlChart {
 			if !(v > 0) {
 				continue
 			}
-			c.Bars = append(c.Bars, htmlBar{Label: label, Percentile: q.name, Path: g.title, Value: milliseconds(v), Number: i % pathColours, Length: v})
+			c.Bars = append(c.Bars, htmlBar{Label: label, Percentile: q.name, Path: g.title, Value: milliseconds(v),
+				Number: i % pathColours, Length: v})
 			label = ""
 			longest = max(longest, v)
 		}

@@ -71,7 +71,8 @@ func stepRows() (rows []row) {
 			rows = append(rows, row{s.title + ", " + p.name, p.figureOf(s.name), milliseconds})
 		}
 	}
-	return append(rows, row{"until all pods run and every watcher knows", func(res *result) float64 { return nanIfZero(res.Seconds) }, seconds})
+	return append(rows, row{"until all pods run and every watcher knows",
+		func(res *result) float64 { return nanIfZero(res.Seconds) }, seconds})
 }
 
 // unlessFailed returns v, or NaN if the path has failed.
@@ -219,7 +220,7 @@ func (r *report) notes() (lines []string) {
 	}
 	pace := "all at once"
 	if p.Rate > 0 {
-		pace = render.FormatNumber(p.Rate) + " a second"
+		pace = render.FormatNumber(p.Rate) + " per second"
 	}
 	agents := "no agents"
 	if len(p.Agents) > 0 {
@@ -228,7 +229,7 @@ func (r *report) notes() (lines []string) {
 	lines = append(lines,
 		fmt.Sprintf("%d pods %s, %s, on %d hollow nodes with kubelet, kube-proxy and %s; %d watchers of all pods; containers take %s to start",
 			p.Pods, made, pace, p.Nodes, agents, p.Watchers, p.PodStart),
-		fmt.Sprintf("scheduler and controller manager may send %d requests a second each, nodes and watchers any number", p.ComponentQPS),
+		fmt.Sprintf("scheduler and controller manager may send %d requests per second each, nodes and watchers any number", p.ComponentQPS),
 		fmt.Sprintf("%s, %s, load average %s before", r.Machine, r.Started.UTC().Format(time.RFC3339), r.LoadAverage))
 	if p.Turns > 1 {
 		lines = append(lines, fmt.Sprintf("each figure is the median of %d turns", p.Turns))
@@ -239,7 +240,7 @@ func (r *report) notes() (lines []string) {
 // shownErrors bounds the kinds of errors below the table.
 const shownErrors = 4
 
-// failureNotes returns lines about errors, and about figures that mean less than usual.
+// failureNotes returns lines about errors, and about figures that are incomplete.
 func (r *report) failureNotes() (lines []string) {
 	for i := range r.Results {
 		res := &r.Results[i]
@@ -248,10 +249,11 @@ func (r *report) failureNotes() (lines []string) {
 				lines = append(lines, fmt.Sprintf("%s: further errors: -o json has all", res.pathTitle()))
 				break
 			}
-			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.pathTitle(), kind.Count, display.Clean(kind.What)))
+			lines = append(lines, fmt.Sprintf("%s: %d × %s", res.pathTitle(), kind.Count, display.Clean(kind.Message)))
 		}
 		if res.PeaksSinceStart {
-			lines = append(lines, res.pathTitle()+": peaks of memory count from the start of the processes, because the kernel did not permit to reset them")
+			lines = append(lines, res.pathTitle()+": peaks of memory count from the start of the processes, because the "+
+				"kernel did not permit to reset them")
 		}
 		if res.DeliveriesLeftOut > 0 {
 			lines = append(lines, fmt.Sprintf("%s: the times of %d events at watchers were not kept, because there were more than %d",

@@ -37,7 +37,7 @@ func sampleReport() *report {
 			{
 				Path: testbed.ReadPathStock, Server: "v1.37.2", Seconds: 25, Steps: steps(2),
 				Costs: []cost{{partServer, 14.5, 800e6, 240e6}}, Requests: 9000, Relists: 2, Errors: 7, PeaksSinceStart: true, DeliveriesLeftOut: 5,
-				ErrorKinds: []hollow.ErrorKind{{What: "429 too many", Count: 7}}, Verdicts: []verdict{{objectives[0], 3000, false}},
+				ErrorKinds: []hollow.ErrorKind{{Message: "429 too many", Count: 7}}, Verdicts: []verdict{{objectives[0], 3000, false}},
 			},
 			{Path: pathReplicaAPI, Upstream: testbed.ReadPathStock, Error: "of 1000 pods 10 were created: not done within 1m"},
 		},

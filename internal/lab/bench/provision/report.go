@@ -47,8 +47,8 @@ type result struct {
 	UpstreamRequests int     `json:"upstreamRequests,omitempty"`
 
 	// Deliveries is the number of events of the run's pods at watchers. DeliveriesLeftOut of them
-	// were beyond maxDeliveries. Relists counts watchers' LISTs after their first. Errors counts the
-	// errors of nodes and watchers together, since the nodes began to start.
+	// were beyond maxDeliveries. Relists counts the LISTs of watchers after their first LIST. Errors counts the
+	// errors of nodes and watchers together, since the nodes started.
 	Deliveries        int                `json:"deliveries,omitempty"`
 	DeliveriesLeftOut int                `json:"deliveriesLeftOut,omitempty"`
 	Relists           int                `json:"relists,omitempty"`
@@ -60,7 +60,7 @@ type result struct {
 	WritesLowered int `json:"writesLowered,omitempty"`
 
 	Verdicts []verdict `json:"objectives,omitempty"`
-	Error    string    `json:"error,omitempty"` // not empty: not all of it was measured
+	Error    string    `json:"error,omitempty"` // not empty: not all steps were measured
 }
 
 // quantiles are the quantiles of one step's times, in milliseconds.
@@ -95,14 +95,14 @@ func (res *result) add(t *tracker, nodes *hollow.Report, objectives []objective)
 	for i := range nodes.Rows {
 		res.Errors += nodes.Rows[i].Errors
 		for _, kind := range nodes.Rows[i].ErrorKinds {
-			kinds[kind.What] += kind.Count
+			kinds[kind.Message] += kind.Count
 		}
 	}
 	for what, count := range kinds {
-		res.ErrorKinds = append(res.ErrorKinds, hollow.ErrorKind{What: what, Count: count})
+		res.ErrorKinds = append(res.ErrorKinds, hollow.ErrorKind{Message: what, Count: count})
 	}
 	slices.SortFunc(res.ErrorKinds, func(a, b hollow.ErrorKind) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Message, b.Message))
 	})
 }
 

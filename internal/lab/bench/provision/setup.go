@@ -35,7 +35,7 @@ type part struct {
 	meter *testbed.Meter
 }
 
-// Names of parts, besides those of components.
+// Names of parts, besides the names of components.
 const (
 	partServer   = "server"
 	partUpstream = "upstream"
@@ -115,7 +115,8 @@ func (s *setup) startServers(ctx context.Context, o *options, path string) (err 
 		s.upstream = s.front
 		s.add(partUpstream, s.upstream.Child, s.upstream.PID())
 		s.front = nil
-		if s.front, err = s.bed.StartReplica(ctx, testbed.ReplicaConfig{LogName: "replica", Upstream: s.upstream, Etcd: path == pathReplicaEtcd}); err != nil {
+		replica := testbed.ReplicaConfig{LogName: "replica", Upstream: s.upstream, Etcd: path == pathReplicaEtcd}
+		if s.front, err = s.bed.StartReplica(ctx, replica); err != nil {
 			return err
 		}
 	}

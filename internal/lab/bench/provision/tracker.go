@@ -68,7 +68,7 @@ func (s *seenStep) set(revision int64, at time.Time) {
 // until the run has ended.
 type watcherLog struct {
 	last      atomic.Int64 // revision of the last event
-	synced    atomic.Int64 // number of completed LISTs: the first one, and relists
+	synced    atomic.Int64 // number of completed LISTs: the first LIST, and relists
 	delivered []delivery
 	leftOut   int // number of deliveries beyond maxKept
 }
@@ -265,8 +265,8 @@ func (t *tracker) samples() map[string][]time.Duration {
 	return all
 }
 
-// deliveries returns three numbers for all watchers together: received events of the run's pods, the
-// events among these that were not kept, and relists. It must be called after the run.
+// deliveries returns three numbers for all watchers together: received events of the run's pods, how many of
+// the events were not kept, and relists. It must be called after the run.
 func (t *tracker) deliveries() (events, leftOut, relists int) {
 	for i := range t.watchers {
 		log := &t.watchers[i]
@@ -277,8 +277,8 @@ func (t *tracker) deliveries() (events, leftOut, relists int) {
 	return events + leftOut, leftOut, relists
 }
 
-// writes returns the number of writes with deliveries and a known time. lowered is the number of these
-// whose time is a delivery. It must be called after samples.
+// writes returns the number of writes with deliveries and a known time. lowered is the number of writes
+// whose time is that of a delivery. It must be called after samples.
 func (t *tracker) writes() (known, lowered int) {
 	seen := map[int64]bool{}
 	for i := range t.watchers {

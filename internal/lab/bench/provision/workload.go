@@ -40,7 +40,7 @@ func newWorkload(config *rest.Config, p *plan) (*workload, error) {
 // appLabel is the label by which a Deployment selects its pods. Its value is the object's name.
 const appLabel = "app"
 
-// firstName returns the name of the object with which the run name begins. Its pod shows that all
+// firstName returns the name of the object with which the run name starts. Its pod shows that all
 // programs work, and is not measured.
 func firstName(name string) string { return name + "-first" }
 
@@ -113,7 +113,7 @@ func explainCreation(err error) error {
 	return nil
 }
 
-// createFirst creates the object with which each run begins.
+// createFirst creates the object with which each run starts.
 func (w *workload) createFirst(ctx context.Context) error {
 	return w.createOne(ctx, firstName(w.plan.Name), 1, metav1.CreateOptions{})
 }

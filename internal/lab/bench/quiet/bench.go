@@ -59,8 +59,8 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	for _, rate := range b.opts.plan.WriteRates {
-		b.progress.Phase("reading with %g writes a second", rate)
-		if err := b.measure(ctx, &b.report.Results, result{WriteRate: rate}, b.readInTurn); err != nil {
+		b.progress.Phase("reading with %g writes per second", rate)
+		if err := b.measure(ctx, &b.report.Results, result{WriteRate: rate}, b.readAlternately); err != nil {
 			return err
 		}
 	}
@@ -89,12 +89,13 @@ func (b *bench) measurePolling(ctx context.Context, f *front) error {
 		res.Pollers = b.opts.plan.Pollers
 	}
 	b.progress.Phase("polling: %s", res.Front)
-	return b.measure(ctx, &b.report.Polls, res, func(ctx context.Context, res result) ([]result, error) { return b.measurePollers(ctx, f, res) })
+	return b.measure(ctx, &b.report.Polls, res,
+		func(ctx context.Context, res result) ([]result, error) { return b.measurePollers(ctx, f, res) })
 }
 
-// startReplicas starts the proxy and the replicas, and waits until all fronts are idle. A replica that is fed by an
-// API follows the resources that are read and written. A replica that is fed by etcd has all
-// resources.
+// startReplicas starts the proxy and the replicas, and waits until all fronts are idle. A replica
+// that is fed by an API follows the resources that are read and written. A replica that is fed by
+// etcd has all resources.
 func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) error {
 	if err := upstream.UseToken(ctx, namespace, account, b.bed.LogPath("upstream.kubeconfig")); err != nil {
 		return err
@@ -132,8 +133,8 @@ func (b *bench) startReplicas(ctx context.Context, upstream *testbed.Server) err
 	return nil
 }
 
-// measure runs do, and adds what it has measured to results. A failure is part of the report, unless
-// ctx has ended. res has the fields that do and a failure need.
+// measure runs do, and adds what it has measured to results. A failure is part of the report,
+// unless ctx has ended. res has the fields that do and a failure need.
 func (b *bench) measure(ctx context.Context, results *[]result, res result, do func(context.Context, result) ([]result, error)) error {
 	limited, cancel := context.WithTimeoutCause(ctx, b.opts.plan.Timeout, fmt.Errorf("not done within --timeout=%s", b.opts.plan.Timeout))
 	defer cancel()
@@ -158,8 +159,8 @@ func (b *bench) measure(ctx context.Context, results *[]result, res result, do f
 	return nil
 }
 
-// measureWhileWriting runs do while config maps are written, and sets the rate that was reached in the
-// results.
+// measureWhileWriting runs do while config maps are written, and sets the rate that was reached in
+// the results.
 func (b *bench) measureWhileWriting(ctx context.Context, res result, do func(context.Context, result) ([]result, error)) (measured []result, err error) {
 	start := time.Now()
 	writes, err := b.writer.EmitDuring(ctx, res.WriteRate, func() (err error) {

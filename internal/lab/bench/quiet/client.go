@@ -72,9 +72,9 @@ func (s *stream) result() readResult {
 // turn is the number of requests of each kind that a front gets before the next front has its turn.
 const turn = 10
 
-// readInTurn sends all reads with one client, to one front after the other, until each has the
+// readAlternately sends all reads with one client, to one front after the other, until each has the
 // requests of the plan. It returns a result for each front.
-func (b *bench) readInTurn(ctx context.Context, res result) ([]result, error) {
+func (b *bench) readAlternately(ctx context.Context, res result) ([]result, error) {
 	streams := make([][]stream, len(b.fronts)) // by front and kind
 	for i, f := range b.fronts {
 		transport, rt, err := f.server.Target.NewTransport(0)
@@ -116,8 +116,8 @@ func (b *bench) readInTurn(ctx context.Context, res result) ([]result, error) {
 	return results, nil
 }
 
-// sendAll sends n requests of each kind to each front. Writes happen in the pause before each request.
-// Otherwise a read could use what the server has done for the read before.
+// sendAll sends n requests of each kind to each front. Writes happen in the pause before each
+// request. Otherwise a read could use what the server has done for the read before.
 func (b *bench) sendAll(ctx context.Context, streams [][]stream, n int) error {
 	for i, kinds := range streams {
 		for range n {

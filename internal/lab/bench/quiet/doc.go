@@ -8,10 +8,10 @@
 //	                                         ▲
 //	                                 replica-of-replica
 //
-// An API server does not report to a replica at once that a quiet resource is unchanged. For a
+// An API server does not report to a replica immediately that a quiet resource is unchanged. For a
 // replica that is fed by its API, these reads are therefore the hardest to answer. All fronts run at
-// the same time, and clients read at them in turn. The proxy does nothing but to pass reads on: what
-// it adds is the least that a process between client and upstream adds on this machine.
+// the same time, and clients read at one front after the other. The proxy only passes reads on: no
+// process between client and upstream can add less time on this machine.
 //
 // The package starts and ends all servers itself. It does not measure a server that exists, and does
 // not check the content of answers.

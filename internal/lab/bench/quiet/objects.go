@@ -65,5 +65,6 @@ type read struct{ kind, uri string }
 
 // reads returns the requests of one client, one of each kind.
 func reads() []read {
-	return []read{{getNamespace, namespacesPath + "/" + objectName(0)}, {listNamespaces, namespacesPath}, {getAccount, accountsPath + "/" + objectName(0)}}
+	return []read{{getNamespace, namespacesPath + "/" + objectName(0)}, {listNamespaces, namespacesPath},
+		{getAccount, accountsPath + "/" + objectName(0)}}
 }

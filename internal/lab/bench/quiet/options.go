@@ -15,15 +15,15 @@ type plan struct {
 	Namespaces int `json:"namespaces"`
 	Accounts   int `json:"serviceAccounts"`
 	ConfigMaps int `json:"configMaps"` // which are written
-	// WriteRates are the rates of writes while one client reads, in writes a second. 0: no writes.
+	// WriteRates are the rates of writes while one client reads, in writes per second. 0: no writes.
 	WriteRates []float64 `json:"writeRates"`
 	Requests   int       `json:"requests"` // of each read at each front, by one client
-	// Pause is the time before each of these requests.
+	// Pause is the time before each request.
 	Pause time.Duration `json:"pauseNanos"`
 	// Pollers is the number of clients that list namespaces. As many clients get one namespace.
 	Pollers       int           `json:"pollers"`
 	Every         time.Duration `json:"everyNanos"`    // between the requests of a poller
-	PollWriteRate float64       `json:"pollWriteRate"` // writes a second, while pollers read
+	PollWriteRate float64       `json:"pollWriteRate"` // writes per second, while pollers read
 	Duration      time.Duration `json:"durationNanos"` // of the pollers of a front
 	Warmup        time.Duration `json:"warmupNanos"`   // of reads before the measured ones
 	Settle        time.Duration `json:"settleNanos"`   // pause before measuring
@@ -37,26 +37,26 @@ type options struct {
 	output, from string
 }
 
-// addFlags adds the flags of "bench quiet", except those of testbed.Subcommand.
+// addFlags adds the flags of "bench quiet", except the flags of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the upstream (default: millrace with the stock read path)")
 	o.AddProcessFlags(f, "")
 	f.IntVar(&o.plan.Namespaces, "namespaces", 100, "namespaces to create")
 	f.IntVar(&o.plan.Accounts, "accounts", 2000, "service accounts to create")
-	f.IntVar(&o.plan.ConfigMaps, "config-maps", 100, "config maps to create, and to write in turn")
-	f.Float64SliceVar(&o.plan.WriteRates, "write-rate", []float64{0, 50, 500}, "writes a second while one client reads")
+	f.IntVar(&o.plan.ConfigMaps, "config-maps", 100, "config maps to create, and to write round-robin")
+	f.Float64SliceVar(&o.plan.WriteRates, "write-rate", []float64{0, 50, 500}, "writes per second while one client reads")
 	f.IntVar(&o.plan.Requests, "requests", 200, "requests of each kind at each front, by one client")
 	f.DurationVar(&o.plan.Pause, "pause", 10*time.Millisecond, "pause of that client before each request")
 	f.IntVar(&o.plan.Pollers, "pollers", 1000, "clients that list the namespaces; as many get one namespace; 0: no pollers")
 	f.DurationVar(&o.plan.Every, "every", time.Second, "time between the requests of a poller")
-	f.Float64Var(&o.plan.PollWriteRate, "poll-write-rate", 50, "writes a second while pollers read")
+	f.Float64Var(&o.plan.PollWriteRate, "poll-write-rate", 50, "writes per second while pollers read")
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to measure the pollers of each front")
 	f.DurationVar(&o.plan.Warmup, "warmup", 3*time.Second, "how long to read before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before each measurement")
 	f.DurationVar(&o.plan.Timeout, "timeout", 5*time.Minute, "give a measurement up after this time")
 }
 
-// maxRate bounds the rates of writes, in writes a second.
+// maxRate bounds the rates of writes, in writes per second.
 const maxRate = 10_000
 
 // validate checks the flags.

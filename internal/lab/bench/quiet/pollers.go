@@ -14,7 +14,7 @@ import (
 // pollersPerConn is the number of pollers that share a connection. Servers allow more streams.
 const pollersPerConn = 100
 
-// pollPeriod is the time in which pollers read. Answers to requests from measured on count.
+// pollPeriod is the time in which pollers read. Only requests from measured on count.
 type pollPeriod struct{ start, measured, end time.Time }
 
 // poll sends the request each time that it is due, from first until the end of the period. It skips
@@ -39,7 +39,8 @@ func (p *stream) poll(ctx context.Context, first time.Time, every time.Duration,
 	return nil
 }
 
-// newPollers returns the pollers of a front. The caller must call closeAll, unless there is an error.
+// newPollers returns the pollers of a front. The caller must call closeAll, unless there is an
+// error.
 func (b *bench) newPollers(ctx context.Context, t *testbed.Target) (pollers []stream, closeAll func(), err error) {
 	var transports []*http.Transport
 	closeAll = func() {
@@ -130,7 +131,7 @@ type sample struct {
 	requests                         float64       // number of requests that the upstream has answered, without patches
 }
 
-// measureCost takes samples at the beginning and at the end of the measured part of a period.
+// measureCost takes samples at the start and at the end of the measured part of a period.
 func (b *bench) measureCost(ctx context.Context, period pollPeriod) (c cost, err error) {
 	if err := testbed.Sleep(ctx, time.Until(period.measured)); err != nil {
 		return c, err

@@ -38,19 +38,24 @@ func frontTitle(front string) string {
 
 // readTable returns a table of the reads of one kind by one client.
 func (r *report) readTable(kind string) render.TitledTable {
-	t := render.TitledTable{
-		Title: kind + ", one client",
-		Table: render.Table{Columns: render.ColumnsOf("read at", "writes/s", "p50 ms", "p99 ms", "answered by a replica", "by the upstream")},
+	type row struct {
+		*result
+		read *readResult
 	}
+	var rows []row
 	for i := range r.Results {
-		res := &r.Results[i]
-		if read := res.readsOf(kind); read != nil {
-			t.Table.Add(frontTitle(res.Front), render.FormatNumber(res.WritesPerSec), render.FormatNumber(read.Millis.P50),
-				render.FormatNumber(read.Millis.P99),
-				fmt.Sprint(read.byReplica(res.Front)), fmt.Sprint(read.ByUpstream))
+		if read := r.Results[i].readsOf(kind); read != nil {
+			rows = append(rows, row{&r.Results[i], read})
 		}
 	}
-	return t
+	var fields render.Fields[row]
+	fields.Add("read at", func(r row) string { return frontTitle(r.Front) })
+	fields.Add("writes/s", func(r row) string { return render.FormatNumber(r.WritesPerSec) })
+	fields.Add("p50 ms", func(r row) string { return render.FormatNumber(r.read.Millis.P50) })
+	fields.Add("p99 ms", func(r row) string { return render.FormatNumber(r.read.Millis.P99) })
+	fields.Add("answered by a replica", func(r row) string { return fmt.Sprint(r.read.byReplica(r.Front)) })
+	fields.Add("by the upstream", func(r row) string { return fmt.Sprint(r.read.ByUpstream) })
+	return render.TitledTable{Title: kind + ", one client", Table: *fields.Table(rows)}
 }
 
 // byReplica returns the number of reads that a replica has answered.
@@ -61,52 +66,86 @@ func (r *readResult) byReplica(front string) int {
 	return r.Requests - r.ByUpstream
 }
 
-// pollTable returns a table of the answers to pollers, and of their costs.
-func (r *report) pollTable() render.TitledTable {
-	t := render.TitledTable{
-		Title: "Pollers; the first row is subtracted from CPU and requests; % is of the cost of pollers at the upstream",
-		Table: render.Table{Columns: []render.Column{
-			{Title: "read at"}, {Title: "writes/s"}, {Title: "reads/s"}, {Title: "refused"}, {Group: "LIST", Title: "p50 ms"},
-			{Group: "LIST", Title: "p99 ms"}, {Group: "GET", Title: "p50 ms"}, {Group: "GET", Title: "p99 ms"},
-			{Title: "passed on"}, {Group: "upstream", Title: "CPU ms/s"}, {Group: "upstream", Title: "%"},
-			{Group: "upstream", Title: "requests/s"}, {Group: "upstream", Title: "%"},
-			{Title: "replicas CPU ms/s"}, {Title: "etcd CPU ms/s"},
-		}},
-	}
-	row := func(res *result, reads []string, c *cost, cpuShare, requestShare string) {
-		cells := slices.Concat([]string{frontTitle(res.Front), render.FormatNumber(res.WritesPerSec)}, reads,
-			[]string{render.FormatNumber(c.UpstreamCPUMillis), cpuShare, render.FormatNumber(c.UpstreamRequests), requestShare,
-				render.FormatNumber(c.ReplicaCPUMillis), render.FormatNumber(c.EtcdCPUMillis)})
-		t.Table.Add(cells...)
-	}
-	direct := r.netCost(frontDirect)
-	for i := range r.Polls {
-		res := &r.Polls[i]
-		list, get, c := res.readsOf(listNamespaces), res.readsOf(getNamespace), r.netCost(res.Front)
-		if res.Front == frontNobody && res.Cost != nil {
-			row(res, slices.Repeat([]string{"-"}, 7), res.Cost, "-", "-")
-		}
-		if list == nil || get == nil || c == nil {
-			continue
-		}
-		answered, refused := list.Requests+get.Requests, list.Refused+get.Refused
-		cells := []string{render.FormatNumber(float64(answered) / r.Plan.Duration.Seconds()), percent(float64(refused), float64(answered+refused))}
-		for _, read := range []*readResult{list, get} {
-			cells = append(cells, render.FormatNumber(read.Millis.P50), render.FormatNumber(read.Millis.P99))
-		}
-		passedOn, cpuShare, requestShare := "-", "-", "-"
-		if res.Front != frontDirect {
-			passedOn = percent(float64(list.ByUpstream+get.ByUpstream), float64(answered))
-		}
-		if direct != nil {
-			cpuShare, requestShare = percent(c.UpstreamCPUMillis, direct.UpstreamCPUMillis), percent(c.UpstreamRequests, direct.UpstreamRequests)
-		}
-		row(res, append(cells, passedOn), c, cpuShare, requestShare)
-	}
-	return t
+// pollRow is a row of pollTable.
+type pollRow struct {
+	*result
+	// list and get are nil in the row of the front without pollers.
+	list, get *readResult
+	cost      *cost
 }
 
-// percent formats the share of a in b, as in "2.30 %". It returns "-" if b is 0.
+// pollTable returns a table of the answers to pollers, and of their costs.
+func (r *report) pollTable() render.TitledTable {
+	var rows []pollRow
+	for i := range r.Polls {
+		res := &r.Polls[i]
+		row := pollRow{res, res.readsOf(listNamespaces), res.readsOf(getNamespace), r.netCost(res.Front)}
+		if res.Front == frontNobody && res.Cost != nil {
+			row = pollRow{result: res, cost: res.Cost}
+		} else if row.list == nil || row.get == nil || row.cost == nil {
+			continue
+		}
+		rows = append(rows, row)
+	}
+	return render.TitledTable{
+		Title: "Pollers; the first row is subtracted from CPU and requests; % is of the cost of pollers at the upstream",
+		Table: *r.pollFields().Table(rows),
+	}
+}
+
+// pollFields returns the columns of pollTable. Cells of reads are "-" without pollers.
+func (r *report) pollFields() render.Fields[pollRow] {
+	var fields render.Fields[pollRow]
+	reads := func(group, title string, cell func(pollRow) string) {
+		fields.AddToGroup(group, title, func(p pollRow) string {
+			if p.list == nil {
+				return "-"
+			}
+			return cell(p)
+		})
+	}
+	number := func(group, title string, value func(*cost) float64) {
+		fields.AddToGroup(group, title, func(p pollRow) string { return render.FormatNumber(value(p.cost)) })
+	}
+	direct := r.netCost(frontDirect)
+	ofDirect := func(value func(*cost) float64) {
+		reads("upstream", "%", func(p pollRow) string {
+			if direct == nil {
+				return "-"
+			}
+			return percent(value(p.cost), value(direct))
+		})
+	}
+	upstreamCPU := func(c *cost) float64 { return c.UpstreamCPUMillis }
+	upstreamRequests := func(c *cost) float64 { return c.UpstreamRequests }
+	answered := func(p pollRow) float64 { return float64(p.list.Requests + p.get.Requests) }
+	fields.Add("read at", func(p pollRow) string { return frontTitle(p.Front) })
+	fields.Add("writes/s", func(p pollRow) string { return render.FormatNumber(p.WritesPerSec) })
+	reads("", "reads/s", func(p pollRow) string { return render.FormatNumber(answered(p) / r.Plan.Duration.Seconds()) })
+	reads("", "refused", func(p pollRow) string {
+		refused := float64(p.list.Refused + p.get.Refused)
+		return percent(refused, answered(p)+refused)
+	})
+	reads("LIST", "p50 ms", func(p pollRow) string { return render.FormatNumber(p.list.Millis.P50) })
+	reads("LIST", "p99 ms", func(p pollRow) string { return render.FormatNumber(p.list.Millis.P99) })
+	reads("GET", "p50 ms", func(p pollRow) string { return render.FormatNumber(p.get.Millis.P50) })
+	reads("GET", "p99 ms", func(p pollRow) string { return render.FormatNumber(p.get.Millis.P99) })
+	reads("", "passed on", func(p pollRow) string {
+		if p.Front == frontDirect {
+			return "-"
+		}
+		return percent(float64(p.list.ByUpstream+p.get.ByUpstream), answered(p))
+	})
+	number("upstream", "CPU ms/s", upstreamCPU)
+	ofDirect(upstreamCPU)
+	number("upstream", "requests/s", upstreamRequests)
+	ofDirect(upstreamRequests)
+	number("", "replicas CPU ms/s", func(c *cost) float64 { return c.ReplicaCPUMillis })
+	number("", "etcd CPU ms/s", func(c *cost) float64 { return c.EtcdCPUMillis })
+	return fields
+}
+
+// percent formats a/b, as in "2.30 %". It returns "-" if b is 0.
 func percent(a, b float64) string {
 	if b <= 0 {
 		return "-"
@@ -144,7 +183,9 @@ func (r *report) footer() []string {
 		fmt.Sprintf("upstream: %s; etcd runs in a process of its own, and all processes share this machine", r.Upstream),
 		fmt.Sprintf("%d namespaces and %d service accounts, which nobody writes; writes are to %d config maps; JSON over HTTP/2 and TLS",
 			r.Plan.Namespaces, r.Plan.Accounts, r.Plan.ConfigMaps),
-		fmt.Sprintf("one client sends %d requests of each kind to each front, %d at a turn, each after a pause of %s; %d pollers list and %d get, each once in %s, for %s", r.Plan.Requests, turn, r.Plan.Pause, r.Plan.Pollers, r.Plan.Pollers, r.Plan.Every, r.Plan.Duration),
+		fmt.Sprintf("one client sends %d requests of each kind to each front, %d per turn, each after a pause of %s; "+
+			"%d pollers list and %d get, each once in %s, for %s",
+			r.Plan.Requests, turn, r.Plan.Pause, r.Plan.Pollers, r.Plan.Pollers, r.Plan.Every, r.Plan.Duration),
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339) + ", load average before: " + r.LoadAverage,
 	}
 	for _, results := range [][]result{r.Results, r.Polls} {

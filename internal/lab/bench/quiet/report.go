@@ -28,7 +28,7 @@ type result struct {
 	Front        string  `json:"front"` // empty: the reads at all fronts failed
 	WriteRate    float64 `json:"writeRate"`
 	WritesPerSec float64 `json:"writesPerSecond"` // the rate that was reached
-	// Pollers is the number of clients of each kind. 0: one client has read in turn.
+	// Pollers is the number of clients of each kind. 0: one client has read at one front after the other.
 	Pollers int          `json:"pollers,omitempty"`
 	Reads   []readResult `json:"reads,omitempty"`
 	Cost    *cost        `json:"cost,omitempty"`

@@ -144,7 +144,7 @@ func (m *measurement) measureAlone(ctx context.Context) error {
 	return err
 }
 
-// emit writes at the plan's rate for d. It returns at once if d is 0.
+// emit writes at the plan's rate for d. It returns immediately if d is 0.
 func (m *measurement) emit(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil

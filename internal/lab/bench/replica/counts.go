@@ -6,20 +6,24 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// counts are figures of a server's metrics.
+// counts are read from a server's metrics: a gauge, and two counters since the server's start.
 type counts struct {
-	watches  int // open watches of watchedResources
-	requests int // ended requests, except writeVerb
-	passedOn int // requests that a replica has passed on
+	watches  int // gauge: open watches of watchedResources
+	requests int // counter: ended requests, without PATCH, the verb of the measured writes
+	passedOn int // counter: requests that a replica has passed on
 }
 
 // scrape returns the counts of a server.
-func scrape(ctx context.Context, t *testbed.Target) (c counts, err error) {
+func scrape(ctx context.Context, t *testbed.Target) (counts, error) {
 	text, err := t.Metrics(ctx)
-	return parseCounts(text), err
+	if err != nil {
+		return counts{}, err
+	}
+	return parseCounts(text), nil
 }
 
-// parseCounts returns the counts by a text in Prometheus' format.
+// parseCounts returns the counts in a text of Prometheus' format. A passed-on request is in one of
+// two metrics: the replica passes it on before its read tier looks at it, or the tier passes it on.
 func parseCounts(text string) (c counts) {
 	watched := map[string]bool{}
 	for _, r := range watchedResources() {

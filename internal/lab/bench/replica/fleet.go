@@ -24,8 +24,8 @@ type fleet struct {
 	measuredSince atomic.Int64
 }
 
-// client is a program with an informer of each resource, which share its connection. One
-// goroutine reads for all of them: a fleet would otherwise take more CPU than the server.
+// client is a program with an informer of each resource. The informers share its connection. One
+// goroutine reads for all informers: a fleet would otherwise take more CPU than the server.
 type client struct {
 	fleet     *fleet
 	wire      *watchclient.Client
@@ -34,9 +34,9 @@ type client struct {
 	spans     []time.Duration // of measured events
 }
 
-// openFleet connects a number of clients at once, to the targets in turn. It returns when each
-// informer has all objects, or with an error after timeout. The caller must call close, also after an
-// error.
+// openFleet connects a number of clients at once, to the targets round-robin. It returns when each
+// informer has all objects, or with an error after timeout. The caller must call close, also after
+// an error.
 func openFleet(ctx context.Context, targets []*testbed.Target, clients int, timeout time.Duration) (*fleet, error) {
 	f := &fleet{}
 	f.ctx, f.fail = context.WithCancelCause(ctx)
@@ -49,7 +49,10 @@ func openFleet(ctx context.Context, targets []*testbed.Target, clients int, time
 		servers = append(servers, server)
 	}
 	for n := range clients {
-		c := &client{fleet: f, wire: servers[n%len(servers)].NewClient(f.ctx, func(int) {}), identity: watchclient.Identity{UserAgent: "millrace-bench"}}
+		c := &client{
+			fleet: f, wire: servers[n%len(servers)].NewClient(f.ctx, func(int) {}),
+			identity: watchclient.Identity{UserAgent: "millrace-bench"},
+		}
 		f.clients = append(f.clients, c)
 		for _, r := range watchedResources() {
 			i := &informer{resource: r, client: c}
@@ -86,11 +89,11 @@ func (f *fleet) check(w *writes) error {
 		for r, i := range c.informers {
 			got, want := &i.received, &w.written[r]
 			if got.events.Load() != want.events.Load() || got.stamps.Load() != want.stamps.Load() {
-				return fmt.Errorf("client %d received %d events of %s, but %d, or other ones, were written", n, got.events.Load(),
-					i.resource.name, want.events.Load())
+				return fmt.Errorf("client %d received %d events of %s that are not the %d written events",
+					n, got.events.Load(), i.resource.name, want.events.Load())
 			}
 			if first := f.clients[0].informers[r].objects; i.objects != first || first < w.objects {
-				return fmt.Errorf("client %d began with %d %s, the first with %d", n, i.objects, i.resource.name, first)
+				return fmt.Errorf("client %d started with %d %s, the first client with %d", n, i.objects, i.resource.name, first)
 			}
 		}
 	}
@@ -98,8 +101,8 @@ func (f *fleet) check(w *writes) error {
 }
 
 // totals returns the spans of all measured events: the times from right before a write to the
-// receipt of its event. It also returns the numbers of watches that were resumed, and that were
-// refused and retried. It must be called after close.
+// receipt of its event. It also returns the number of resumed watches, and the number of watches
+// that were refused and retried. It must be called after close.
 func (f *fleet) totals() (spans []time.Duration, resumed, retries int) {
 	for _, c := range f.clients {
 		spans = append(spans, c.spans...)

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// headBytes is the number of an event's first bytes that contain its resource version, which
-	// comes before labels and annotations.
-	headBytes = 400
 	// timeoutReason is in the error of a server that has not caught up in time.
 	timeoutReason = `"reason":"Timeout"`
-	// watchSeconds is the timeout of a watch, which is longer than a measurement.
+	// watchSeconds is the timeout of a watch. It is longer than a measurement.
 	watchSeconds = "3600"
+	// retryPause is the pause after a watch that was refused. It is client-go's first pause.
+	retryPause = 800 * time.Millisecond
 )
 
-// retryPause is the pause after a watch that was refused. It is client-go's first pause.
-const retryPause = 800 * time.Millisecond
-
-// informer follows one resource as client-go's informers do. Its first watch begins with all objects.
-// Each further watch resumes where the last one has ended. It is a watchclient.Handler. Its
-// fields belong to the goroutine of its client's connection until the fleet has closed.
+// informer follows one resource as client-go's informers do. Its first watch starts with all
+// objects. Each further watch resumes where the watch before has ended. It is a
+// watchclient.Handler.
+//
+// While a watch is open, the fields belong to the goroutine of the client's connection. Between two
+// watches they belong to the goroutine that calls startWatch: of openFleet, End or a timer. Once
+// the fleet has closed, startWatch does nothing.
 type informer struct {
 	resource watchedResource
 	client   *client
@@ -35,10 +35,10 @@ type informer struct {
 
 	synced   bool   // the bookmark that ends the initial events has arrived
 	objects  int    // among the initial events
-	revision []byte // of the last event or bookmark
-	resumed  int    // number of watches that resumed an ended one
+	version  []byte // resource version of the last event or bookmark
+	resumed  int    // number of watches that resumed an ended watch
 	refused  bool   // the server refuses the present watch for now
-	retries  int    // number of watches after refused ones
+	retries  int    // number of watches after refused watches
 	received digest // measured events
 }
 
@@ -48,14 +48,16 @@ func (i *informer) startWatch() {
 	if i.client.fleet.ctx.Err() != nil {
 		return
 	}
-	i.scanner = testbed.EventScanner{Mark: []byte(testbed.InitialEndMark), HeadBytes: headBytes}
+	i.scanner = testbed.EventScanner{Mark: []byte(testbed.InitialEndMark), HeadBytes: testbed.ResourceVersionHeadBytes}
 	i.refused = false
 	if i.synced {
 		i.awaitStamps()
 	} else {
 		i.objects = 0
 	}
-	i.client.wire.Start(&watchclient.Request{Method: http.MethodGet, URI: i.uri(), Accept: testbed.AcceptJSON, Identity: &i.client.identity}, i)
+	i.client.wire.Start(&watchclient.Request{
+		Method: http.MethodGet, URI: i.uri(), Accept: testbed.AcceptJSON, Identity: &i.client.identity,
+	}, i)
 }
 
 // fail ends the fleet with an error, unless the fleet has ended before.
@@ -85,7 +87,7 @@ func (i *informer) End(err error) {
 	switch {
 	case i.client.fleet.ctx.Err() != nil:
 	case err != nil:
-		i.fail(fmt.Errorf("the server ended the watch: %w", err))
+		i.fail(fmt.Errorf("the watch broke off: %w", err))
 	case i.refused:
 		i.retries++
 		time.AfterFunc(retryPause, i.startWatch)
@@ -97,7 +99,7 @@ func (i *informer) End(err error) {
 	}
 }
 
-// awaitStamps makes the scanner look for the stamps of writes.
+// awaitStamps makes the scanner look for the stamps of writes: the times at which they were sent.
 func (i *informer) awaitStamps() {
 	i.scanner.Mark, i.scanner.ValueBytes = []byte(testbed.StampMark), testbed.StampDigits
 }
@@ -106,7 +108,7 @@ func (i *informer) awaitStamps() {
 func (i *informer) uri() string {
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchSeconds}}
 	if i.synced {
-		query.Set("resourceVersion", string(i.revision))
+		query.Set("resourceVersion", string(i.version))
 	} else {
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", "NotOlderThan")
@@ -116,14 +118,14 @@ func (i *informer) uri() string {
 
 // arrive handles an event that has arrived at time now, in nanoseconds since 1970.
 func (i *informer) arrive(e testbed.Event, now int64) {
-	if revision := testbed.Revision(e.Head); revision != nil {
-		i.revision = append(i.revision[:0], revision...)
+	if version := testbed.ResourceVersion(e.Head); version != nil {
+		i.version = append(i.version[:0], version...)
 	}
 	switch {
 	case e.IsType("ERROR"):
 		i.refused = bytes.Contains(e.Head, []byte(timeoutReason))
 		if !i.refused {
-			i.fail(errors.New(string(e.Head)))
+			i.fail(fmt.Errorf("the server sent %s", e.Head))
 		}
 	case i.synced:
 		since := i.client.fleet.measuredSince.Load()

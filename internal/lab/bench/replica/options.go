@@ -51,7 +51,7 @@ func (o *options) addCommonFlags(f *pflag.FlagSet, informers []int, rate float64
 	f.IntSliceVar(&o.informers, "informers", informers, "numbers of informers, of all ten resources together")
 	f.StringArrayVar(&o.replicaArgs, "replica-arg", nil, "one more argument for every replica; may be repeated")
 	f.IntVar(&o.plan.Objects, "objects", 50, "objects of each resource")
-	f.Float64Var(&o.plan.Rate, "rate", rate, "writes a second, in turn to all resources")
+	f.Float64Var(&o.plan.Rate, "rate", rate, "writes per second, to all resources round-robin")
 	f.DurationVar(&o.plan.Duration, "duration", 20*time.Second, "how long to write for each measurement")
 	f.DurationVar(&o.plan.Warmup, "warmup", 2*time.Second, "how long to write before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause between two steps")
@@ -83,7 +83,7 @@ func (o *options) validate() error {
 	}
 	switch {
 	case len(o.informers) == 0 || len(o.setups) == 0:
-		return errors.New("--informers and --setups: give one of each at least")
+		return errors.New("--informers and --setups: give at least one value in each")
 	case o.plan.Objects < 1:
 		return fmt.Errorf("--objects=%d: must be at least 1", o.plan.Objects)
 	case o.plan.Rate <= 0 || o.plan.Rate > 10_000:
@@ -115,7 +115,7 @@ func (o *options) tierArgs(setup string) []string {
 	return append([]string{"--follow=" + followedResources()}, o.replicaArgs...)
 }
 
-// tiers returns the numbers of replicas of a setup by depth, beginning with the replicas of the
+// tiers returns the numbers of replicas of a setup by depth, starting with the replicas of the
 // upstream.
 func (o *options) tiers(setup string) (numbers []int) {
 	if setup == setupReplicaAPI || setup == setupReplicaEtcd {

@@ -87,20 +87,20 @@ func (c *costs) readProcess() *cost {
 	return cmp.Or(c.tier(), &c.Upstream)
 }
 
-// eventMicros returns the CPU for one event in microseconds, of the process at which informers read.
-// net is the CPU less what the same writes cost that process without readers.
-func (r *report) eventMicros(res *result) (all, net float64) {
+// eventMicros returns the CPU for one event in microseconds, of the process at which informers
+// read. net is the CPU less what the same writes cost that process without readers.
+func (r *report) eventMicros(res *result) (gross, net float64) {
 	used := res.readProcess().CPUSeconds
-	all = used / float64(res.Events) * 1e6
+	gross = used / float64(res.Events) * 1e6
 	alone := r.withoutReaders(res.Setup)
 	if alone == nil {
-		return all, 0
+		return gross, 0
 	}
-	return all, max(0, used-share(alone, alone.readProcess().CPUSeconds, res.Writes)) / float64(res.Events) * 1e6
+	return gross, max(0, used-costOfWrites(alone, alone.readProcess().CPUSeconds, res.Writes)) / float64(res.Events) * 1e6
 }
 
-// share returns the cost of a number of writes without readers. value is the cost of all of alone's
-// writes.
-func share(alone *result, value float64, writes int) float64 {
+// costOfWrites returns the cost of a number of writes without readers. value is the cost of all
+// writes of alone.
+func costOfWrites(alone *result, value float64, writes int) float64 {
 	return value / float64(alone.Writes) * float64(writes)
 }

@@ -29,7 +29,8 @@ type costs struct {
 
 // costBetween returns what processes have used between two readings.
 func costBetween(before, after testbed.Total) cost {
-	return cost{CPUSeconds: (after.CPU - before.CPU).Seconds(), SentBytes: after.BytesWritten - before.BytesWritten, RSSBytes: after.RSS, PeakBytes: after.Peak}
+	return cost{CPUSeconds: (after.CPU - before.CPU).Seconds(), SentBytes: after.BytesWritten - before.BytesWritten,
+		RSSBytes: after.RSS, PeakBytes: after.Peak}
 }
 
 // tier returns the cost of the replicas at which informers read, or nil if there are none.

@@ -24,7 +24,7 @@ func setups() []string {
 	return []string{setupDirect, setupReplicaAPI, setupReplicaEtcd, setupServe}
 }
 
-// depthPrefix begins the setups of "bench tree": "depth-2" reads at replicas of replicas.
+// depthPrefix is the prefix of the setups of "bench tree": "depth-2" reads at replicas of replicas.
 const depthPrefix = "depth-"
 
 // depthSetup returns the setup in which informers read at a depth.
@@ -41,7 +41,7 @@ func parseDepth(setup string) int {
 type servers struct {
 	bed      *testbed.Testbed
 	upstream *testbed.Server
-	// tiers are the replicas by depth. Informers read at the last ones, or at the upstream
+	// tiers are the replicas by depth. Informers read at the last tier, or at the upstream
 	// if there are none.
 	tiers [][]*testbed.Server
 	// own has the counts of the upstream before replicas and informers came.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -25,9 +24,9 @@ the replicas at each depth: CPU, memory and bytes; and the time from a write at 
 root to its event at the client.
 
 At depth 0 informers read at the root. At depth 1 they read at replicas of the root,
-at depth 2 at replicas of these, and so on: each server has --fanout replicas. First
-of all, as many clients read at the root as it otherwise has replicas: all other
-setups should cost the root no more than that.
+at depth 2 at replicas of replicas, and so on: each server has --fanout replicas. The
+first setup has as many clients at the root as the root has replicas in the other
+setups, which should cost the root no more.
 
 The fleet is the one of bench replica: each client has one connection with an informer
 of each of ten resources. An informer that receives an event twice or not at all is
@@ -95,40 +94,25 @@ func (r *treeReport) text(format string) string {
 }
 
 // maxDepth returns the largest depth of all results.
-func (r *treeReport) maxDepth() (most int) {
+func (r *treeReport) maxDepth() (depth int) {
 	for _, res := range r.rows() {
-		most = max(most, len(res.Tiers))
+		depth = max(depth, len(res.Tiers))
 	}
-	return most
+	return depth
 }
 
-// tierColumns returns columns with these titles for the root and for each depth.
-func (r *treeReport) tierColumns(titles ...string) (columns []render.Column) {
-	for depth := range r.maxDepth() + 1 {
-		group := "root"
-		if depth > 0 {
-			group = fmt.Sprint("depth ", depth)
-		}
-		for _, title := range titles {
-			columns = append(columns, render.Column{Group: group, Title: title})
-		}
-	}
-	return columns
-}
-
-// tierCells returns the cells of the root and of each depth, and dashes for the depths that a result
-// does not have. format returns the cells of one depth.
-func (r *treeReport) tierCells(c *costs, format func(depth int, c *cost) []string) []string {
-	cells := format(0, &c.Upstream)
-	dashes := slices.Repeat([]string{"-"}, len(cells))
+// addTiers adds columns of the root and of each depth. add adds the columns of one process to a
+// group, and process finds the process, or returns nil if a result lacks the depth.
+func (r *treeReport) addTiers(add func(group string, process func(*costs) *cost)) {
+	add("root", func(c *costs) *cost { return &c.Upstream })
 	for depth := range r.maxDepth() {
-		if depth < len(c.Tiers) {
-			cells = append(cells, format(depth+1, &c.Tiers[depth])...)
-		} else {
-			cells = append(cells, dashes...)
-		}
+		add(fmt.Sprint("depth ", depth+1), func(c *costs) *cost {
+			if depth >= len(c.Tiers) {
+				return nil
+			}
+			return &c.Tiers[depth]
+		})
 	}
-	return cells
 }
 
 // replicaCount returns the number of replicas in the tree of a result.
@@ -143,83 +127,71 @@ func (r *treeReport) replicaCount(res *result) (n int) {
 
 // mainTable returns a table of the costs of the processes during the measured writes, by depth.
 func (r *treeReport) mainTable() *render.Table {
-	t := &render.Table{Columns: []render.Column{{Title: "depth"}, {Title: "replicas"}, {Title: "informers"}}}
-	t.Columns = append(t.Columns, r.tierColumns("CPU s", "RSS", "sent")...)
-	t.Columns = append(t.Columns, render.Column{Group: "event", Title: "p50 ms"}, render.Column{Group: "event", Title: "p99 ms"},
-		render.Column{Title: "client CPU s"}, render.Column{Title: "writes/s"})
-	for _, res := range r.rows() {
-		row := []string{fmt.Sprint(len(res.Tiers)), fmt.Sprint(r.replicaCount(res)), fmt.Sprint(res.Informers)}
-		row = append(row, r.tierCells(&res.costs, func(_ int, c *cost) []string {
-			return []string{render.FormatNumber(c.CPUSeconds), render.FormatBytes(c.RSSBytes), render.FormatBytes(c.SentBytes)}
-		})...)
-		p50, p99 := "-", "-"
-		if res.Informers > 0 {
-			p50, p99 = render.FormatNumber(res.Millis.P50), render.FormatNumber(res.Millis.P99)
+	var fields render.Fields[*result]
+	fields.Add("depth", func(res *result) string { return fmt.Sprint(len(res.Tiers)) })
+	fields.Add("replicas", func(res *result) string { return fmt.Sprint(r.replicaCount(res)) })
+	fields.Add("informers", func(res *result) string { return fmt.Sprint(res.Informers) })
+	r.addTiers(func(group string, process func(*costs) *cost) {
+		add := func(title string, format func(*cost) string) {
+			fields.AddToGroup(group, title, func(res *result) string {
+				c := process(&res.costs)
+				if c == nil {
+					return "-"
+				}
+				return format(c)
+			})
 		}
-		t.Add(append(row, p50, p99, render.FormatNumber(res.ClientCPUSeconds), render.FormatNumber(res.WritesPerSec))...)
-	}
-	return t
+		add("CPU s", func(c *cost) string { return render.FormatNumber(c.CPUSeconds) })
+		add("RSS", func(c *cost) string { return render.FormatBytes(c.RSSBytes) })
+		add("sent", func(c *cost) string { return render.FormatBytes(c.SentBytes) })
+	})
+	fields.AddToGroup("event", "p50 ms", func(res *result) string { return res.unlessAlone(render.FormatNumber(res.Millis.P50)) })
+	fields.AddToGroup("event", "p99 ms", func(res *result) string { return res.unlessAlone(render.FormatNumber(res.Millis.P99)) })
+	fields.Add("client CPU s", func(res *result) string { return render.FormatNumber(res.ClientCPUSeconds) })
+	fields.Add("writes/s", func(res *result) string { return render.FormatNumber(res.WritesPerSec) })
+	return fields.Table(r.rows())
 }
 
 // openTable returns a table of the costs of opening all informers at once, less the costs of the
 // writes meanwhile.
 func (r *treeReport) openTable() render.TitledTable {
-	t := render.TitledTable{
-		Title: "Opening all informers at once, less what the writes meanwhile cost without readers",
-		Table: render.Table{Columns: append([]render.Column{{Title: "depth"}, {Title: "informers"}, {Title: "s"}}, r.tierColumns("CPU s", "sent")...)},
-	}
-	t.Table.Columns = append(t.Table.Columns, render.Column{Title: "root's requests"})
-	for _, res := range r.rows() {
-		o, alone := res.Opening, r.withoutReaders(res.Setup)
-		if o == nil || alone == nil {
-			continue
-		}
-		row := append([]string{fmt.Sprint(len(res.Tiers)), fmt.Sprint(res.Informers), render.FormatNumber(o.Seconds)},
-			r.tierCells(&o.costs, func(depth int, c *cost) []string {
-				a := &alone.Upstream
-				if depth > 0 {
-					a = &alone.Tiers[depth-1]
-				}
-				sent := float64(c.SentBytes) - share(alone, float64(a.SentBytes), o.Writes)
-				return []string{render.FormatNumber(max(0, c.CPUSeconds-share(alone, a.CPUSeconds, o.Writes))), render.FormatBytes(int64(max(0, sent)))}
-			})...)
-		t.Table.Add(append(row, fmt.Sprint(o.Requests))...)
-	}
-	return t
+	var fields render.Fields[openRow]
+	fields.Add("depth", func(o openRow) string { return fmt.Sprint(len(o.Tiers)) })
+	fields.Add("informers", func(o openRow) string { return fmt.Sprint(o.Informers) })
+	fields.Add("s", func(o openRow) string { return render.FormatNumber(o.Opening.Seconds) })
+	r.addTiers(func(group string, process func(*costs) *cost) {
+		fields.AddToGroup(group, "CPU s", func(o openRow) string { return o.netCPU(process) })
+		fields.AddToGroup(group, "sent", func(o openRow) string { return o.netSent(process) })
+	})
+	fields.Add("root's requests", func(o openRow) string { return fmt.Sprint(o.Opening.Requests) })
+	return render.TitledTable{Title: openTitle, Table: *fields.Table(r.openRows())}
 }
 
 // rootTable returns a table that compares the root with a root at which as many clients read as it
-// otherwise has replicas.
+// has replicas in the other setups.
 func (r *treeReport) rootTable() render.TitledTable {
-	t := render.TitledTable{
-		Title: fmt.Sprintf("Compared: the root's costs with %d clients that read there, and p99 with the same number of informers at the root", r.Fanout),
-		Table: render.Table{Columns: render.ColumnsOf("depth", "informers", "root's CPU", "RSS", "watches", "sent", "p99")},
-	}
+	var rows []*result
 	clients := r.find(depthSetup(0), r.Fanout*len(watchedResources()))
-	if clients == nil {
-		return t
-	}
 	for _, res := range r.rows() {
-		if res.Informers == 0 {
-			continue
+		if clients != nil && res.Informers > 0 {
+			rows = append(rows, res)
 		}
-		ratio := func(figure func(*result) float64) string { return render.FormatRatio(figure(res), figure(clients)) }
-		p99 := "-"
-		if direct := r.find(depthSetup(0), res.Informers); direct != nil {
-			p99 = render.FormatRatio(res.Millis.P99, direct.Millis.P99)
-		}
-		t.Table.Add(fmt.Sprint(len(res.Tiers)), fmt.Sprint(res.Informers),
-			ratio(func(r *result) float64 { return r.Upstream.CPUSeconds / float64(r.Writes) }),
-			ratio(func(r *result) float64 { return float64(r.Upstream.RSSBytes) }),
-			ratio(func(r *result) float64 { return float64(r.Watches) }),
-			ratio(func(r *result) float64 { return float64(r.Upstream.SentBytes) / float64(r.Writes) }), p99)
 	}
-	return t
+	var fields render.Fields[*result]
+	fields.Add("depth", func(res *result) string { return fmt.Sprint(len(res.Tiers)) })
+	fields.Add("informers", func(res *result) string { return fmt.Sprint(res.Informers) })
+	addUpstreamRatios(&fields, "root's CPU", clients)
+	r.addP99Ratio(&fields, depthSetup(0))
+	return render.TitledTable{
+		Title: fmt.Sprintf("Compared: the root's costs with %d clients that read there, and p99 with the same number of "+
+			"informers at the root", r.Fanout),
+		Table: *fields.Table(rows),
+	}
 }
 
 // plot returns a plot of the root's CPU.
 func (r *treeReport) plot() render.Plot {
-	p := render.Plot{Title: "CPU of the root, ms for each second of writes", Linear: true, Format: render.FormatNumber}
+	p := render.Plot{Title: "CPU of the root, ms per second of writes", Linear: true, Format: render.FormatNumber}
 	for depth := range r.maxDepth() + 1 {
 		r.addUpstreamCPU(&p, fmt.Sprint("depth ", depth), depthSetup(depth))
 	}
@@ -228,5 +200,6 @@ func (r *treeReport) plot() render.Plot {
 
 // footer returns lines about the servers, the load and the machine, and what failed.
 func (r *treeReport) footer() []string {
-	return append([]string{fmt.Sprintf("%d replicas of each server; at each depth, figures are the sum of all replicas there", r.Fanout)}, r.report.footer()...)
+	fanout := fmt.Sprintf("%d replicas of each server; at each depth, figures are the sum of all replicas there", r.Fanout)
+	return append([]string{fanout}, r.report.footer()...)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// writes makes the writes of a Writer, in turn to all objects of all resources. It records what every
+// writes makes the writes of a Writer, round-robin to all objects of all resources. It records what every
 // informer must receive.
 type writes struct {
 	resources []watchedResource

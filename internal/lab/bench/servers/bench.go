@@ -22,13 +22,13 @@ type bench struct {
 type workload struct {
 	name, uri string
 	clients   int
-	rate      float64 // requests a second; 0: as fast as clients get answers
+	rate      float64 // requests per second; 0: as fast as clients get answers
 }
 
 // rateClients bounds the requests in flight of a workload with a rate.
 const rateClients = 50
 
-// workloads returns the LISTs with which others have measured API servers by ApacheBench, and LISTs
+// workloads returns the LISTs of published measurements of API servers with ApacheBench, and LISTs
 // at the rates of the plan. No LIST has a resource version, so answers must be consistent.
 func (p plan) workloads() []workload {
 	all := []workload{{"nodes", "/api/v1/nodes", 20, 0}, {"pods", "/api/v1/pods", 5, 0}}
@@ -68,8 +68,8 @@ func (o *options) setups() (all []setup) {
 	return slices.DeleteFunc(all, func(s setup) bool { return s.servers == 0 })
 }
 
-// run fills in the objects and measures all setups. A setup that fails is part of the report, unless
-// ctx has ended.
+// run fills in the objects and measures all setups. A setup that fails is part of the report,
+// unless ctx has ended.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.bed.Fill(ctx, b.opts.fill); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (b *bench) run(ctx context.Context) error {
 }
 
 // measure starts the processes of a setup, runs all workloads, and ends the processes. The names of
-// logs begin with logName.
+// logs start with logName.
 func (b *bench) measure(ctx context.Context, s setup, logName string) error {
 	var all []*testbed.Server
 	defer func() {
@@ -102,7 +102,7 @@ func (b *bench) measure(ctx context.Context, s setup, logName string) error {
 	for i := range s.servers {
 		start := b.bed.StartAnother
 		if i == 0 {
-			start = b.bed.Start // the others use its certificates
+			start = b.bed.Start // the other servers use its certificates
 		}
 		one, err := start(ctx, s.readPath, fmt.Sprintf("%s-%s-%d", logName, s.readPath, i+1))
 		if err != nil {
@@ -151,8 +151,8 @@ type measurement struct {
 	etcd             *testbed.Meter    // nil: not known
 }
 
-// newMeasurement returns a measurement of a setup, whose processes are all. With --proxy it starts the
-// proxy, which the caller must end.
+// newMeasurement returns a measurement of a setup. all has its processes, servers before replicas.
+// With --proxy newMeasurement starts the proxy. The caller must end the proxy.
 func (b *bench) newMeasurement(ctx context.Context, s setup, logName string, all []*testbed.Server) (*measurement, error) {
 	m := &measurement{bench: b, setup: s, readAt: all, version: all[0].Target.Version(ctx)}
 	if b.opts.At == "" {
@@ -180,8 +180,8 @@ func (m *measurement) target(i int) *testbed.Target {
 // cpu has the CPU of all processes.
 type cpu struct{ readAt, upstream, proxy, etcd, client time.Duration }
 
-// readCPU returns the CPU of all processes since they started, and the memory in bytes of the processes
-// at which clients read.
+// readCPU returns the CPU of all processes since they started, and the memory in bytes of the
+// processes at which clients read.
 func (m *measurement) readCPU() (c cpu, resident int64, err error) {
 	readAt, err := testbed.ReadServers(m.readAt)
 	if err != nil {

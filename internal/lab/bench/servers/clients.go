@@ -20,7 +20,8 @@ type answers struct {
 	bytes int64           // of all bodies, on the wire
 }
 
-// send lets each client send requests until a time, at least one. The first error ends all.
+// send lets each client send requests until a time, and at least one request. The first error ends
+// all clients.
 func (m *measurement) send(ctx context.Context, w workload, c clients, until time.Time) (answers, error) {
 	return c.each(ctx, w, func(ctx context.Context, request func(began time.Time) error) error {
 		for first := true; first || time.Now().Before(until); first = false {
@@ -32,9 +33,9 @@ func (m *measurement) send(ctx context.Context, w workload, c clients, until tim
 	})
 }
 
-// sendAtRate sends requests at the rate of a workload until a time, at least one. A request is sent
-// late if all clients wait for answers when it is due, or if this process gets no processor. Its time
-// counts from when it was due.
+// sendAtRate sends requests at the rate of a workload until a time, and at least one. A request is
+// sent late if all clients wait for answers when it is due, or if this process gets no processor.
+// Its time counts from when it was due.
 func (m *measurement) sendAtRate(ctx context.Context, w workload, c clients, until time.Time) (answers, error) {
 	n := max(1, int(w.rate*time.Until(until).Seconds()+0.5))
 	due := make(chan time.Time, n)
@@ -44,7 +45,11 @@ func (m *measurement) sendAtRate(ctx context.Context, w workload, c clients, unt
 	start := time.Now()
 	pacing.Go(func() {
 		defer close(due)
-		if err := testbed.AtRate(ctx, n, w.rate, func(i int) error { due <- start.Add(testbed.DueAfter(i, w.rate)); return nil }); err != nil {
+		err := testbed.AtRate(ctx, n, w.rate, func(i int) error {
+			due <- start.Add(testbed.DueAfter(i, w.rate))
+			return nil
+		})
+		if err != nil {
 			fail(err)
 		}
 	})
@@ -61,8 +66,8 @@ func (m *measurement) sendAtRate(ctx context.Context, w workload, c clients, unt
 	return all, err
 }
 
-// each calls run for each client, and returns all answers when the calls have ended. request sends a
-// request, whose time counts from began. The first error ends all.
+// each calls run for each client, and returns all answers when the calls have ended. run sends
+// requests by request: their times count from began. The first error ends all clients.
 func (c clients) each(ctx context.Context, w workload, run func(ctx context.Context, request func(began time.Time) error) error) (all answers, err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

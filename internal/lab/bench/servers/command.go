@@ -24,7 +24,7 @@ type options struct {
 
 // plan says how much load a workload gets.
 type plan struct {
-	// Rates are the rates of further workloads of nodes, in requests a second.
+	// Rates are the rates of further workloads of nodes, in requests per second.
 	Rates []float64 `json:"rates,omitempty"`
 	// Proxy says that clients read through kubectl's proxy.
 	Proxy    bool          `json:"proxy,omitempty"`
@@ -47,7 +47,7 @@ servers or replicas, of the replicas' server and of etcd.
 answers. A client has one connection. Clients are spread over the servers. With --rates
 nodes are also listed at rates that do not depend on the answers; times then begin when
 a request is due. With --proxy clients speak plain HTTP/1.1 with kubectl's proxy, which
-hands requests to the servers in turn.
+hands requests to the servers round-robin.
 
 All processes share this machine: on one with few cores, more servers cannot answer
 more, and what counts is the CPU for a request.`,
@@ -65,12 +65,12 @@ more, and what counts is the CPU for a request.`,
 	return cmd
 }
 
-// addFlags adds the flags of "bench servers", except those of testbed.Subcommand.
+// addFlags adds the flags of "bench servers", except the flags of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: millrace with the stock read path)")
 	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
 	f.BoolVar(&o.plan.Proxy, "proxy", false, "read through kubectl's proxy, which spreads requests over all servers or replicas")
-	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests a second")
+	f.Float64SliceVar(&o.plan.Rates, "rates", nil, "also list nodes at these rates, in requests per second")
 	o.AddProcessFlags(f, "")
 	o.AddAtFlags(f, "")
 	f.IntSliceVar(&o.servers, "servers", []int{1, 2, 3}, "numbers of servers over one etcd; 0: no setup with servers alone")
@@ -86,7 +86,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 const (
 	maxServers = 16     // bounds the servers or replicas of a setup
-	maxRate    = 10_000 // bounds --rates, in requests a second
+	maxRate    = 10_000 // bounds --rates, in requests per second
 )
 
 // validate checks the flags, and chooses the read paths.
@@ -106,7 +106,7 @@ func (o *options) validate() error {
 		return err
 	}
 	if len(o.setups()) == 0 {
-		return errors.New("--servers and --replicas: give one of either at least")
+		return errors.New("--servers and --replicas: give at least one number in one of the flags")
 	}
 	if o.fill.Nodes < 1 || o.fill.Pods < 1 || o.fill.Namespaces < 1 {
 		return errors.New("--nodes, --pods and --namespaces: must be at least 1")

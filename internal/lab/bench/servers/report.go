@@ -19,7 +19,7 @@ type report struct {
 	Results []result           `json:"results"`
 }
 
-// result is the cost of one workload in one setup. CPU is the mean of a request.
+// result is the cost of one workload in one setup. CPU is per request.
 type result struct {
 	ReadPath string `json:"path"`
 	Servers  int    `json:"servers"`
@@ -27,12 +27,12 @@ type result struct {
 	Workload string `json:"workload,omitempty"`
 	Clients  int    `json:"clients,omitempty"`
 	Version  string `json:"version,omitempty"` // of the first server
-	// Rate is the planned rate, in requests a second. 0: as fast as clients got answers.
+	// Rate is the planned rate, in requests per second. 0: as fast as clients got answers.
 	Rate float64 `json:"rate,omitempty"`
 
 	Requests       int              `json:"requests,omitempty"`
 	RequestsPerSec float64          `json:"requestsPerSecond,omitempty"`
-	Bytes          int64            `json:"bytes,omitempty"` // a request
+	Bytes          int64            `json:"bytes,omitempty"` // per request
 	Millis         render.Latencies `json:"millis,omitzero"`
 	// CPUMillis is the CPU of all servers or replicas at which clients read. UpstreamCPUMillis is
 	// the CPU of the replicas' server.
@@ -63,7 +63,7 @@ func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
 
-// title returns how a LIST is sent, in words that begin with name.
+// title returns how a LIST is sent, in words that start with name.
 func (w workload) title(name string) string {
 	if w.rate > 0 {
 		return fmt.Sprintf("%s, %g requests/s", name, w.rate)
@@ -92,43 +92,43 @@ func (r *report) text(format string) string {
 
 // table returns the table of a workload, with a row for each setup.
 func (r *report) table(w workload) render.TitledTable {
-	t := render.TitledTable{
-		Title: "GET " + w.title(w.uri),
-		Table: render.Table{Columns: []render.Column{
-			{Title: "read at"}, {Title: "requests/s"}, {Title: "p50 ms"}, {Title: "p99 ms"}, {Title: "MB"},
-			{Group: "CPU ms a request", Title: "read at"}, {Group: "CPU ms a request", Title: "upstream"},
-			{Group: "CPU ms a request", Title: "etcd"}, {Group: "CPU ms a request", Title: "client"},
-			{Title: "RSS"},
-		}},
-	}
+	var rows []*result
 	for i := range r.Results {
-		res := &r.Results[i]
-		if res.Workload != w.name || res.Rate != w.rate {
-			continue
+		if res := &r.Results[i]; res.Workload == w.name && res.Rate == w.rate {
+			rows = append(rows, res)
 		}
-		upstream := "-"
-		if res.Replicas > 0 {
-			upstream = render.FormatNumber(res.UpstreamCPUMillis)
-		}
-		t.Table.Add(res.readAt(), render.FormatNumber(res.RequestsPerSec), render.FormatNumber(res.Millis.P50),
-			render.FormatNumber(res.Millis.P99), render.FormatNumber(float64(res.Bytes)/1e6),
-			render.FormatNumber(res.CPUMillis), upstream, render.FormatNumber(res.EtcdCPUMillis), render.FormatNumber(res.ClientCPUMillis),
-			render.FormatBytes(res.RSSBytes))
 	}
-	return t
+	const group = "CPU ms per request"
+	var fields render.Fields[*result]
+	fields.Add("read at", func(r *result) string { return r.readAt() })
+	fields.Add("requests/s", func(r *result) string { return render.FormatNumber(r.RequestsPerSec) })
+	fields.Add("p50 ms", func(r *result) string { return render.FormatNumber(r.Millis.P50) })
+	fields.Add("p99 ms", func(r *result) string { return render.FormatNumber(r.Millis.P99) })
+	fields.Add("MB", func(r *result) string { return render.FormatNumber(float64(r.Bytes) / 1e6) })
+	fields.AddToGroup(group, "read at", func(r *result) string { return render.FormatNumber(r.CPUMillis) })
+	fields.AddToGroup(group, "upstream", func(r *result) string {
+		if r.Replicas == 0 {
+			return "-"
+		}
+		return render.FormatNumber(r.UpstreamCPUMillis)
+	})
+	fields.AddToGroup(group, "etcd", func(r *result) string { return render.FormatNumber(r.EtcdCPUMillis) })
+	fields.AddToGroup(group, "client", func(r *result) string { return render.FormatNumber(r.ClientCPUMillis) })
+	fields.Add("RSS", func(r *result) string { return render.FormatBytes(r.RSSBytes) })
+	return render.TitledTable{Title: "GET " + w.title(w.uri), Table: *fields.Table(rows)}
 }
 
 // transport returns how clients read, in words.
 func (p plan) transport() string {
 	if p.Proxy {
-		return "over HTTP/1.1 through kubectl's proxy, whose CPU is in none of these columns"
+		return "over HTTP/1.1 through kubectl's proxy, whose CPU is in no column"
 	}
 	return "over HTTP/2 and TLS"
 }
 
-// plot returns a plot of the requests a second.
+// plot returns a plot of the requests per second.
 func (r *report) plot() render.Plot {
-	p := render.Plot{Title: "LISTs a second", Format: render.FormatNumber}
+	p := render.Plot{Title: "LISTs per second", Format: render.FormatNumber}
 	for _, w := range r.Plan.workloads() {
 		p.Groups = append(p.Groups, w.title(w.name))
 	}
@@ -150,7 +150,8 @@ func (r *report) plot() render.Plot {
 // footer returns lines about the load and the machine, and what failed.
 func (r *report) footer() []string {
 	lines := []string{
-		fmt.Sprintf("%s; JSON %s, %s for each row; etcd runs in a process of its own, and all share this machine", r.Data, r.Plan.transport(), r.Plan.Duration),
+		fmt.Sprintf("%s; JSON %s, %s for each row; etcd runs in a process of its own, and all processes share this machine", r.Data,
+			r.Plan.transport(), r.Plan.Duration),
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339),
 	}
 	for i := range r.Results {

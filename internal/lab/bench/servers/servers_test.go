@@ -66,7 +66,7 @@ func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"--servers=-1", "-1 is not from 0 to 16"},
 		{"--replicas=17", "17 is not"},
-		{"--servers=0 --replicas=0", "give one of either"},
+		{"--servers=0 --replicas=0", "give at least one number"},
 		{"--nodes=0", "--nodes"},
 		{"--duration=0s", "--duration=0s"},
 		{"--rates=10,0", "--rates: 0 is not"},

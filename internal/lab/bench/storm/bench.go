@@ -20,7 +20,7 @@ type bench struct {
 	bed      *testbed.Testbed
 }
 
-// run fills in the cluster, and measures all servers in turn. A failure is part of the report, unless
+// run fills in the cluster, and measures one server after the other. A failure is part of the report, unless
 // ctx has ended.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.bed.Fill(ctx, b.opts.fill); err != nil {
@@ -105,7 +105,8 @@ func (m *measurement) prepare(ctx context.Context) error {
 		return err
 	}
 	return w.Each(ctx, testbed.Turns(m.opts.plan.Nodes), func(_ context.Context, c *testbed.Conn, i int) error {
-		return create(c, "/apis/storage.k8s.io/v1/csinodes", fmt.Sprintf(`{"apiVersion":"storage.k8s.io/v1","kind":"CSINode","metadata":{"name":%q},"spec":{"drivers":[]}}`, nodeName(i)))
+		return create(c, "/apis/storage.k8s.io/v1/csinodes",
+			fmt.Sprintf(`{"apiVersion":"storage.k8s.io/v1","kind":"CSINode","metadata":{"name":%q},"spec":{"drivers":[]}}`, nodeName(i)))
 	})
 }
 

@@ -24,7 +24,7 @@ type bystander struct {
 	result chan answers       // gets what the goroutine of begin has received
 }
 
-// answers are the answers to a bystander: the time until the first one, and the times of later
+// answers are the answers to a bystander: the time until the first answer, and the times of later
 // requests.
 type answers struct {
 	first time.Duration // since the start; 0: no answer yet
@@ -44,7 +44,7 @@ func newBystander(server *testbed.Target) (*bystander, error) {
 	return &bystander{conn: conn, target: target, result: make(chan answers, 1)}, err
 }
 
-// begin starts a goroutine that sends requests, the first one at start. The caller must call end, or
+// begin starts a goroutine that sends requests, the first request at start. The caller must call end, or
 // stop if nothing was measured.
 func (b *bystander) begin(ctx context.Context, start time.Time) {
 	ctx, b.stop = context.WithCancel(ctx)

@@ -16,7 +16,7 @@ type plan struct {
 	Nodes    int      `json:"nodes"`
 	Agents   []string `json:"agents"`
 	Profiles string   `json:"profiles,omitempty"`
-	// Within is the time in which all new nodes begin, from the start of the server on.
+	// Within is the time in which all new nodes start, from the start of the server on.
 	Within  time.Duration `json:"withinNanos"`
 	Rest    time.Duration `json:"restNanos"`    // from the end of the first storm to the kill of its server
 	Down    time.Duration `json:"downNanos"`    // from the kill to the start of the second storm
@@ -32,7 +32,7 @@ type options struct {
 	output, from string
 }
 
-// addFlags adds the flags of "bench storm", except those of testbed.Subcommand.
+// addFlags adds the flags of "bench storm", except the flags of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to compare with (default: millrace with the stock read path)")
 	f.StringSliceVar(&o.ReadPaths, "read-paths", nil, "what to run, in this order (default millrace and what to compare with)")
@@ -41,10 +41,12 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.podsPerNode, "pods-per-node", 30, "pods to fill in for each node")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "size of a pod as JSON")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 20, "namespaces to spread pods over")
-	f.StringSliceVar(&o.plan.Agents, "agents", []string{"network", "exporter", "logs"}, "profiles of the agents on each node, besides kubelet and kube-proxy")
+	f.StringSliceVar(&o.plan.Agents, "agents", []string{"network", "exporter", "logs"},
+		"profiles of the agents on each node, besides kubelet and kube-proxy")
 	f.StringVar(&o.plan.Profiles, "profiles", "", "directory with profiles of your own")
-	f.DurationVar(&o.plan.Within, "within", 5*time.Second, "how long it takes all new nodes to begin")
-	f.DurationVar(&o.plan.Rest, "rest", 150*time.Second, "how long clients run before the server is killed; after 2 minutes without a failure client-go begins with short pauses again")
+	f.DurationVar(&o.plan.Within, "within", 5*time.Second, "how long it takes until all new nodes have started")
+	f.DurationVar(&o.plan.Rest, "rest", 150*time.Second,
+		"how long clients run before the server is killed; after 2 minutes without a failure client-go starts with short pauses again")
 	f.DurationVar(&o.plan.Down, "down", time.Second, "how long no server runs after that")
 	f.DurationVar(&o.plan.Timeout, "timeout", 10*time.Minute, "give a storm up after this time")
 }
@@ -62,7 +64,8 @@ func (o *options) validate() error {
 		return err
 	}
 	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
-		{Flag: "within", Value: o.plan.Within, Min: time.Millisecond}, {Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "down", Value: o.plan.Down, Min: 0},
+		{Flag: "within", Value: o.plan.Within, Min: time.Millisecond},
+		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "down", Value: o.plan.Down, Min: 0},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
 	}); err != nil {
 		return err

@@ -33,42 +33,46 @@ func (r *report) measuredStorms() (all []*result) {
 
 // syncTable returns a table of the times until informers are synced, and of the server's costs.
 func (r *report) syncTable() render.TitledTable {
-	const group = "informers synced, s"
-	t := render.TitledTable{Title: "From the start of the server until all informers are synced", Table: render.Table{Columns: []render.Column{
-		{Title: "server, clients"}, {Title: "ready, s"},
-		{Group: group, Title: "50 %"}, {Group: group, Title: "90 %"}, {Group: group, Title: "99 %"}, {Group: group, Title: "all"},
-		{Title: "CPU, s"}, {Title: "peak"},
-	}}}
-	for _, res := range r.measuredStorms() {
-		t.Table.Add(res.name(), render.FormatNumber(res.ReadySeconds),
-			render.FormatNumber(res.syncedSeconds(50)), render.FormatNumber(res.syncedSeconds(90)),
-			render.FormatNumber(res.syncedSeconds(99)), render.FormatNumber(res.syncedSeconds(100)),
-			render.FormatNumber(res.CPUSeconds), render.FormatBytes(res.PeakBytes))
+	var fields render.Fields[*result]
+	fields.Add("server, clients", func(r *result) string { return r.name() })
+	fields.Add("ready, s", func(r *result) string { return render.FormatNumber(r.ReadySeconds) })
+	synced := func(title string, percent int) {
+		fields.AddToGroup("informers synced, s", title, func(r *result) string { return render.FormatNumber(r.syncedSeconds(percent)) })
 	}
-	return t
+	synced("50 %", 50)
+	synced("90 %", 90)
+	synced("99 %", 99)
+	synced("all", 100)
+	fields.Add("CPU, s", func(r *result) string { return render.FormatNumber(r.CPUSeconds) })
+	fields.Add("peak", func(r *result) string { return render.FormatBytes(r.PeakBytes) })
+	return render.TitledTable{
+		Title: "From the start of the server until all informers are synced",
+		Table: *fields.Table(r.measuredStorms()),
+	}
 }
 
 // clientTable returns a table of what clients met: LISTs, refusals, failures and GETs.
 func (r *report) clientTable() render.TitledTable {
 	const group = "GET of a bystander"
-	t := render.TitledTable{Title: "What clients met until then", Table: render.Table{Columns: []render.Column{
-		{Title: "server, clients"}, {Title: "lists"}, {Title: "429"}, {Title: "failed"}, {Title: "sent"},
-		{Group: group, Title: "first, s"}, {Group: group, Title: "p50 ms"}, {Group: group, Title: "p99 ms"},
-	}}}
-	for _, res := range r.measuredStorms() {
-		t.Table.Add(res.name(), fmt.Sprint(res.Lists), fmt.Sprint(res.Refused), fmt.Sprint(res.failureCount()), render.FormatBytes(res.SentBytes),
-			render.FormatNumber(res.FirstGetSeconds), render.FormatNumber(res.GetMillis.P50), render.FormatNumber(res.GetMillis.P99))
-	}
-	return t
+	var fields render.Fields[*result]
+	fields.Add("server, clients", func(r *result) string { return r.name() })
+	fields.Add("lists", func(r *result) string { return fmt.Sprint(r.Lists) })
+	fields.Add("429", func(r *result) string { return fmt.Sprint(r.Refused) })
+	fields.Add("failed", func(r *result) string { return fmt.Sprint(r.failureCount()) })
+	fields.Add("sent", func(r *result) string { return render.FormatBytes(r.SentBytes) })
+	fields.AddToGroup(group, "first, s", func(r *result) string { return render.FormatNumber(r.FirstGetSeconds) })
+	fields.AddToGroup(group, "p50 ms", func(r *result) string { return render.FormatNumber(r.GetMillis.P50) })
+	fields.AddToGroup(group, "p99 ms", func(r *result) string { return render.FormatNumber(r.GetMillis.P99) })
+	return render.TitledTable{Title: "What clients met until all informers were synced", Table: *fields.Table(r.measuredStorms())}
 }
 
-// plot returns a plot of the share of synced informers over time. It has a panel for each storm, and a
-// line for each server.
+// plot returns a plot of the fraction of synced informers over time. It has a panel for each storm,
+// and a line for each server.
 func (r *report) plot() render.SharePlot {
-	p := render.SharePlot{Title: fmt.Sprintf("The start storm of %s nodes: share of informers that are synced",
+	p := render.SharePlot{Title: fmt.Sprintf("The start storm of %s nodes: fraction of informers that are synced",
 		display.Count(int64(r.Plan.Nodes))), XTitle: "seconds since the start of the server"}
 	for _, panel := range []struct{ clients, title string }{
-		{clientsNew, "New clients, which list everything"}, {clientsReturning, "The same clients when the server is killed and restarted"},
+		{clientsNew, "New clients that list all objects"}, {clientsReturning, "The same clients when the server is killed and restarted"},
 	} {
 		shares := render.SharePanel{Title: panel.title}
 		for _, res := range r.measuredStorms() {
@@ -91,7 +95,7 @@ func (r *result) failureText() string {
 	var names, parts []string
 	counts := map[string]int64{}
 	for _, kind := range r.Failures {
-		name := kind.What
+		name := kind.Message
 		if status, _, _ := strings.Cut(name, " "); len(status) == 3 && strings.Trim(status, "0123456789") == "" {
 			name = status
 		}
@@ -115,8 +119,9 @@ func (r *report) footer() []string {
 	programs := strings.Join(append([]string{"kubelet", "kube-proxy"}, r.Plan.Agents...), ", ")
 	lines := []string{
 		fmt.Sprintf("%s; on each node %s, each with a connection and a user of its own", r.Data, programs),
-		fmt.Sprintf("new clients begin within %s; returning ones had run for %s, and no server for %s", r.Plan.Within, r.Plan.Rest, r.Plan.Down),
-		fmt.Sprintf("a bystander is to send a GET each %s; p50 and p99 are from when one is due, after the first answer", getEvery),
+		fmt.Sprintf("new clients start within %s; returning clients had run for %s, and then no server for %s", r.Plan.Within,
+			r.Plan.Rest, r.Plan.Down),
+		fmt.Sprintf("a bystander is to send a GET every %s; p50 and p99 are from when a GET is due, after the first answer", getEvery),
 		"etcd runs in a process of its own, and all processes share this machine",
 		r.Machine.String() + ", " + r.Started.UTC().Format(time.RFC3339) + ", load average before: " + r.LoadAverage,
 	}

@@ -115,7 +115,7 @@ func TestTracker(t *testing.T) {
 	}
 	var res result
 	tr.add(&res, start)
-	if res.Informers != 2 || res.Lists != 1 || res.Refused != 1 || !slices.Equal(res.Failures, []hollow.ErrorKind{{What: "410 too old", Count: 2}}) {
+	if res.Informers != 2 || res.Lists != 1 || res.Refused != 1 || !slices.Equal(res.Failures, []hollow.ErrorKind{{Message: "410 too old", Count: 2}}) {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -138,7 +138,7 @@ func sampleReport() *report {
 	returning.Lists = 0
 	refused := sample(testbed.ReadPathKubernetes, clientsReturning, 3)
 	refused.Refused = 123
-	refused.Failures = []hollow.ErrorKind{{What: "410 too old resource version: … (…)", Count: 700}, {What: "connect: refused", Count: 300}, {What: "410 gone", Count: 2}}
+	refused.Failures = []hollow.ErrorKind{{Message: "410 too old resource version: … (…)", Count: 700}, {Message: "connect: refused", Count: 300}, {Message: "410 gone", Count: 2}}
 	return &report{
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), LoadAverage: "0.12",
 		Machine: testbed.Machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},

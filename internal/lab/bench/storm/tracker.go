@@ -11,7 +11,7 @@ import (
 // informer is the state of one informer.
 type informer struct {
 	synced  time.Time // when it was synced; zero: it is not
-	listing bool      // it has begun to list since it was last synced
+	listing bool      // it has started to list since it was last synced
 }
 
 // tracker has the states of all informers of a fleet. It implements hollow.InformerObserver, and is
@@ -19,11 +19,11 @@ type informer struct {
 type tracker struct {
 	mu struct {
 		sync.Mutex
-		started   bool // all nodes have begun
+		started   bool // all nodes have started
 		informers map[uint64]*informer
 		synced    int       // number of informers that are synced now
 		newest    time.Time // the latest time at which an informer was synced
-		// The counts below begin at the last reset.
+		// The counts below start at the last reset.
 		lists    int // LISTs that were followed by a watch
 		refused  int // requests answered with 429
 		failures hollow.ErrorCounts

@@ -20,9 +20,9 @@ const (
 	// InterruptGrace replaces stopGrace after an interrupt, when the user waits for the
 	// prompt.
 	InterruptGrace = 5 * time.Second
-	// serveTimeout bounds how long a child loads its data before it listens.
+	// serveTimeout bounds the time in which a child loads its data before it listens.
 	serveTimeout = time.Minute
-	// tailLines is how many lines of a child's log an error shows.
+	// tailLines is the number of lines of a child's log that an error shows.
 	tailLines = 20
 )
 
@@ -103,9 +103,9 @@ func (c *Child) wait(ctx context.Context) error {
 	return nil
 }
 
-// Stop sends SIGTERM, and SIGKILL after a grace period, which is InterruptGrace once ctx has
-// ended. It returns when the process is reaped, and reports whether SIGTERM was enough. It may
-// be called again.
+// Stop sends SIGTERM, and SIGKILL after a grace period: stopGrace, or InterruptGrace once ctx has
+// ended. It returns when the process is reaped, and reports whether SIGTERM was enough. It may be
+// called again.
 func (c *Child) Stop(ctx context.Context) bool {
 	if c.exited() {
 		return true

@@ -54,7 +54,8 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 	}
 	args := append([]string{
 		c.Name, "--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + filepath.Join(b.dir, c.Name+"-certificates"), "--leader-elect=false",
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
+		"--cert-dir=" + filepath.Join(b.dir, c.Name+"-certificates"), "--leader-elect=false",
 	}, c.Args...)
 	child, err := StartChild(ChildConfig{Path: program, Args: args, LogFile: b.LogPath(c.Name + ".log")})
 	if err != nil {
@@ -64,7 +65,8 @@ func (b *Testbed) StartComponent(ctx context.Context, c ComponentConfig) (*Child
 	// The component signs its own certificate. The probe sends no secret.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
-	if err := child.poll(ctx, b.Config.ReadyTimeout, func(ctx context.Context) error { return probeHealth(ctx, transport, address) }); err != nil {
+	probe := func(ctx context.Context) error { return probeHealth(ctx, transport, address) }
+	if err := child.poll(ctx, b.Config.ReadyTimeout, probe); err != nil {
 		child.Stop(ctx)
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}

@@ -24,9 +24,9 @@ type Conn struct {
 	Buffer    []byte            // of ReadSize, for the body that is being read
 }
 
-// Dial returns a client, which connects with its first request. window is how many bytes the
-// server may send ahead of the reader of a stream. Zero stands for Go's default, which
-// client-go uses too. The caller must call Close.
+// Dial returns a client that connects with its first request. window is the number of bytes that
+// the server may send ahead of the reader of a stream. Zero stands for Go's default, as in
+// client-go. The caller must call Close.
 func (t *Target) Dial(window int) (*Conn, error) {
 	transport, rt, err := t.NewTransport(window)
 	if err != nil {
@@ -58,8 +58,8 @@ func (t *Target) NewTransport(window int) (transport *http.Transport, authentica
 	return transport, authenticated, nil
 }
 
-// open makes the connection, with a cheap request whose status does not matter. It
-// fails if the server speaks another version of HTTP than was asked for.
+// open makes the connection with a cheap request. The status does not matter. open fails if the
+// server speaks another version of HTTP than the configuration says.
 func (c *Conn) open(ctx context.Context, t *Target) error {
 	req, err := t.NewRequest(ctx, Request{URI: "/readyz", Accept: "*/*"})
 	if err != nil {

@@ -8,16 +8,22 @@ import (
 
 const (
 	// InitialEndKey is the annotation of the bookmark that ends initial events.
-	// InitialEndMark is in the JSON of that bookmark alone.
-	InitialEndKey  = "k8s.io/initial-events-end"
+	InitialEndKey = "k8s.io/initial-events-end"
+	// InitialEndMark is in the JSON of the bookmark that ends initial events, and in no other
+	// event.
 	InitialEndMark = `"` + InitialEndKey + `":"true"`
 )
 
-// EventHeadBytes is the number of an event's first bytes that contain its type.
-const EventHeadBytes = 24
+const (
+	// EventHeadBytes is the number of an event's first bytes that contain its type.
+	EventHeadBytes = 24
+	// ResourceVersionHeadBytes is the number of an event's first bytes that contain its object's
+	// resource version, in JSON. Only the type, names, the namespace and the UID come before it.
+	ResourceVersionHeadBytes = 640
+)
 
-// Event is the part of a watch's event that scanners find. Its bytes are valid until
-// the scanner's next call of Feed.
+// Event is the part of a watch event that a scanner finds. Its bytes are valid until the next call
+// of EventScanner.Feed.
 type Event struct {
 	Head   []byte // the first bytes
 	Marked bool   // the event contains the scanner's Mark
@@ -31,30 +37,29 @@ func (e Event) IsType(kind string) bool {
 		bytes.HasPrefix(e.Head, append([]byte{1<<3 | 2, byte(len(kind))}, kind...))
 }
 
-// Revision returns the resource version of the object in an event's JSON. head is the
-// beginning of that JSON. Revision returns nil if head does not contain all of it. The result
+// ResourceVersion returns the resource version of the object in an event's JSON, of which head has
+// the first bytes. It returns nil if head does not contain the whole resource version. The result
 // shares head's bytes.
-func Revision(head []byte) []byte {
+func ResourceVersion(head []byte) []byte {
 	_, rest, found := bytes.Cut(head, []byte(`"resourceVersion":"`))
-	revision, _, whole := bytes.Cut(rest, []byte{'"'})
+	version, _, whole := bytes.Cut(rest, []byte{'"'})
 	if !found || !whole {
 		return nil
 	}
-	return revision
+	return version
 }
 
 // EventScanner finds the events in a watch, and a mark inside each. It decodes nothing and
 // copies only a few bytes of an event, because the client shares the machine with the server.
 //
-// In JSON each event is one line; in protobuf it is a frame, which begins with its length. A read
-// of the stream may cut an event anywhere, even inside the mark. carry therefore holds the last
-// bytes of the event that have arrived: one byte less than mark and value have.
+// In JSON each event is one line; in protobuf it is a frame that starts with its length. A read of
+// the stream may cut an event anywhere, even inside the mark. carry therefore holds the last bytes
+// of the event that have arrived: one byte less than the length of mark and value.
 type EventScanner struct {
 	Frames     bool   // the stream is protobuf; false: JSON
-	Mark       []byte // required; it may be changed between two events
-	ValueBytes int    // how many bytes after the mark are the value
-	// HeadBytes is how many of an event's first bytes are copied. Zero value:
-	// EventHeadBytes.
+	Mark       []byte // required; may be changed between two events
+	ValueBytes int    // length of the value after the mark
+	// HeadBytes is the length of Event.Head. 0: EventHeadBytes.
 	HeadBytes int
 
 	length    []byte // the bytes of a frame's length that have arrived
@@ -83,8 +88,8 @@ func (s *EventScanner) Feed(p []byte, visit func(Event)) {
 	}
 }
 
-// cut splits p into the next part of the present event and the rest. It reports whether the
-// event ends with that part. part is nil while the length of a frame arrives.
+// cut splits p into the next part of the present event and the rest. ends reports whether the event
+// ends with the part. part is nil while the length of a frame arrives.
 func (s *EventScanner) cut(p []byte) (part, rest []byte, ends bool) {
 	const lengthBytes = 4
 	if !s.Frames {

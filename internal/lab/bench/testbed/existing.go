@@ -30,10 +30,11 @@ func (o *Options) Seed() uint64 {
 }
 
 // AddAtFlags adds the flags of a command that can measure a server that exists. Each help text
-// begins with when. The command must call Validate.
+// starts with when. The command must call Validate.
 func (o *Options) AddAtFlags(f *pflag.FlagSet, when string) {
-	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in through it, and removed again")
-	f.StringVar(&o.atContext, "at-context", "", when+"context of the kubeconfig of --at (default its current one)")
+	f.StringVar(&o.At, "at", "", when+"kubeconfig of a server to measure in place of starting any: data is filled in "+
+		"through it, and removed again")
+	f.StringVar(&o.atContext, "at-context", "", when+"context of the kubeconfig of --at (default its current context)")
 	o.changed = f.Changed
 }
 

@@ -17,7 +17,7 @@ const ClockTick = 10 * time.Millisecond
 
 // Usage is one reading of a process.
 type Usage struct {
-	CPU time.Duration // user and system time of all threads, ended ones too
+	CPU time.Duration // user and system time of all threads, including ended threads
 	RSS int64         // resident bytes
 	// Peak is the highest RSS since the last successful ResetPeak, or since the process started.
 	Peak int64
@@ -67,9 +67,9 @@ func (m *Meter) Read() (Usage, error) {
 	return Usage{CPU: cpu, RSS: rss, Peak: peak}, nil
 }
 
-// BytesWritten returns the bytes that the process has handed to the kernel since it started:
-// to files, and to connections after TLS. It returns 0 for a remote server, whose metrics do
-// not have this number.
+// BytesWritten returns the bytes that the process has handed to the kernel since it started: to
+// files, and to connections after TLS. It returns 0 for a remote server, because metrics lack the
+// number.
 func (m *Meter) BytesWritten() (int64, error) {
 	if m.remote != nil {
 		return 0, nil
@@ -94,8 +94,8 @@ func (m *Meter) ReadIfKnown() (Usage, error) {
 	return m.Read()
 }
 
-// ResetPeak sets the peak back to the current RSS, and reports whether the kernel permitted
-// that. It returns false for a remote process.
+// ResetPeak sets the peak back to the current RSS, and reports whether the kernel permitted it. It
+// returns false for a remote process.
 func (m *Meter) ResetPeak() bool {
 	return m.remote == nil && os.WriteFile(m.path("clear_refs"), []byte("5"), 0) == nil
 }
@@ -108,7 +108,7 @@ const (
 	idleCPUDivisor = 5
 )
 
-// AwaitIdle waits for periods of length rest, until the server was idle during one of them. It
+// AwaitIdle waits for periods of length rest, until the server was idle during a period. It
 // returns the reading at the end of that period. After MaxRests periods it returns the last
 // reading, and idle is false.
 func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, idle bool, err error) {
@@ -131,8 +131,8 @@ func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, i
 	return now, false, nil
 }
 
-// AwaitIdleWithProgress does what AwaitIdle does. It also shows progress: that it waits, and
-// at the end if the server was not idle. subject names the measurement.
+// AwaitIdleWithProgress is AwaitIdle with progress: it shows that it waits, and at the end whether
+// the server was not idle. subject names the measurement.
 func (m *Meter) AwaitIdleWithProgress(ctx context.Context, progress *Progress, subject string, rest time.Duration) (Usage, error) {
 	progress.Step("%s, rest", subject)
 	now, idle, err := m.AwaitIdle(ctx, rest)

@@ -12,7 +12,7 @@ const PeakSampleInterval = 20 * time.Millisecond
 // maxTraceSamples bounds a trace. A full trace loses every second sample.
 const maxTraceSamples = 120
 
-// MemorySample is the RSS of a process at a time since the beginning of a trace.
+// MemorySample is the RSS of a process at a time since the start of a trace.
 type MemorySample struct {
 	Seconds  float64 `json:"s"`
 	RSSBytes int64   `json:"rss"`
@@ -55,7 +55,7 @@ func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 	return before, peak, err
 }
 
-// TraceDuring does what PeakDuring does, and also returns the RSS over time.
+// TraceDuring is PeakDuring, but also returns the RSS over time.
 func (m *Meter) TraceDuring(work func() error) (before, peak int64, trace []MemorySample, err error) {
 	reset := m.ResetPeak()
 	start, err := m.Read()

@@ -36,7 +36,8 @@ func (o *Options) serverProgram() (string, error) {
 	}
 	path, err := exec.LookPath(serverName)
 	if err != nil {
-		return "", errors.New("there is no program millrace, neither beside this one nor on the PATH, to start servers of: build it with make build, or name it with --millrace")
+		return "", errors.New("there is no program millrace to start servers of, neither beside this program nor on the PATH: " +
+			"build it with make build, or name it with --millrace")
 	}
 	return path, nil
 }

@@ -5,10 +5,13 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/millrace/millrace/internal/tool/display"
 )
 
 // Progress shows the user how far the measurement is: a line for each phase, and on a terminal
-// also a line for each step. It is safe for concurrent use if its writer is.
+// also a line for each step. Errors of the writer are ignored. Progress is safe for concurrent use
+// if its writer is.
 type Progress struct {
 	out      io.Writer
 	detailed bool      // out is a terminal
@@ -19,8 +22,7 @@ type Progress struct {
 func NewProgress(out io.Writer) *Progress {
 	p := &Progress{out: out, start: time.Now()}
 	if f, ok := out.(*os.File); ok {
-		info, err := f.Stat()
-		p.detailed = err == nil && info.Mode()&os.ModeCharDevice != 0
+		p.detailed = display.IsTerminal(f)
 	}
 	return p
 }

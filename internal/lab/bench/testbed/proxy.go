@@ -19,26 +19,26 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
-// proxyAddressFile is the file with the Address of a proxy, which exists once the proxy serves.
+// proxyAddressFile is the file with the Address of a proxy. It exists once the proxy listens.
 const proxyAddressFile = "proxy.json"
 
 // headerTimeout bounds how long a client of a proxy may take to send a header.
 const headerTimeout = 30 * time.Second
 
-// NewProxyCommand returns the hidden command "proxy", which StartProxy runs: kubectl's proxy,
-// which hands requests to one server, or to several in turn.
+// NewProxyCommand returns the hidden command "proxy" that StartProxy runs: kubectl's proxy, with
+// several servers round-robin.
 func NewProxyCommand() *cobra.Command {
 	var servers, kubeconfigs, contexts []string
 	var dir string
 	cmd := &cobra.Command{
 		Use:          "proxy",
-		Short:        "Run kubectl's proxy in front of several servers",
+		Short:        "Run kubectl's proxy in front of one server or several servers",
 		Hidden:       true,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(servers) == 0 || len(servers) != len(kubeconfigs) || len(servers) != len(contexts) {
-				return errors.New("give as many of --kubeconfig and of --context as of --server")
+				return errors.New("give one --server or more, and one --kubeconfig and one --context for each --server")
 			}
 			ctx, stop := interrupt.Context(cmd.Context())
 			defer stop()
@@ -59,13 +59,13 @@ func NewProxyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&servers, "server", nil, "URL of a server")
-	cmd.Flags().StringArrayVar(&kubeconfigs, "kubeconfig", nil, "credentials for the server at the same place of --server")
-	cmd.Flags().StringArrayVar(&contexts, "context", nil, "context of the kubeconfig at the same place; empty: its current one")
+	cmd.Flags().StringArrayVar(&kubeconfigs, "kubeconfig", nil, "kubeconfig for the --server in the same position")
+	cmd.Flags().StringArrayVar(&contexts, "context", nil, "context of the --kubeconfig in the same position; empty: its current context")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to write the address to")
 	return cmd
 }
 
-// balancer hands requests to servers in turn.
+// balancer hands requests to servers round-robin.
 type balancer struct {
 	next    atomic.Uint64
 	servers []http.Handler
@@ -77,7 +77,8 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.servers[i%uint64(len(b.servers))].ServeHTTP(w, r)
 }
 
-// serve serves plain HTTP on a free local port until ctx ends. It writes the address to dir.
+// serve serves plain HTTP on a free local port, and writes the address to dir. The end of ctx cuts
+// all requests.
 func (b *balancer) serve(ctx context.Context, dir string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,9 +95,9 @@ func (b *balancer) serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-// StartProxy runs kubectl's proxy, which hands requests to servers in turn. The proxy speaks
-// plain HTTP/1.1 and adds the credentials. logName is the name of its log without ".log". The
-// caller must call End.
+// StartProxy runs kubectl's proxy in front of servers, which get requests round-robin. The proxy
+// speaks plain HTTP/1.1 and adds the credentials. logName must be unique: it names the work
+// directory, and the log without ".log". The caller must call Testbed.End.
 func (b *Testbed) StartProxy(ctx context.Context, logName string, servers ...*Server) (*Server, error) {
 	dir := filepath.Join(b.dir, logName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // ReplicaConfig says how to run a replica. LogName and Upstream are required.
 type ReplicaConfig struct {
-	// LogName is the name of the replica's log, without ".log". Its other files begin so, too.
+	// LogName is the name of the replica's log, without ".log". Its other files start so, too.
 	LogName string
 	// Upstream is the server or replica that the replica passes requests on to.
 	Upstream *Server

@@ -49,7 +49,7 @@ func (t *Target) NewRequest(ctx context.Context, r Request) (*http.Request, erro
 // StatusError is an answer with a status that was not expected.
 type StatusError struct {
 	method, uri, status string
-	text                string // the beginning of the body
+	text                string // the start of the body
 
 	code       int
 	retryAfter time.Duration // of the header Retry-After; zero without it
@@ -59,7 +59,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s %s: %s: %s", e.method, e.uri, e.status, e.text)
 }
 
-// newStatusError returns a *StatusError of an answer. It reads the beginning of the body. The
+// newStatusError returns a *StatusError of an answer. It reads the start of the body. The
 // caller must close the body.
 func newStatusError(req *http.Request, resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))

@@ -32,7 +32,7 @@ type Server struct {
 	*Child
 	Target     *Target
 	Kubeconfig string        // of the administrator
-	context    string        // of Kubeconfig; empty: its current one
+	context    string        // of Kubeconfig; empty: its current context
 	Startup    time.Duration // from the start of the process to its readiness
 	remote     *Meter        // of the server of --at
 }

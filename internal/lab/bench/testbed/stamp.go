@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// StampKey is the annotation that holds the stamp of a write: its time in
-	// nanoseconds since 1970. Writers and watchers are one process and so read the
-	// same clock.
+	// StampKey is the annotation that holds the stamp of a write: the time at which it was sent, in
+	// nanoseconds since 1970. Writers and watchers are one process, so they read the same clock.
 	StampKey = "bench.millrace.io/sent"
 	// StampMark stands right before the stamp in an event's JSON.
 	StampMark = StampKey + `":"`
-	// StampMarkProtobuf stands right before the stamp in an event's protobuf. After the key
-	// come the tag of a map entry's value and its length.
+	// StampMarkProtobuf stands right before the stamp in an event's protobuf. The two bytes after
+	// the key are the tag of a map entry's value and the length of the stamp.
 	StampMarkProtobuf = StampKey + "\x12\x13"
 	// StampDigits is the number of digits of every stamp.
 	StampDigits = 19

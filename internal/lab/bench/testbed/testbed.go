@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The values that --read-paths may have.
+// Values of --read-paths.
 const (
 	ReadPathMillrace   = "millrace"
 	ReadPathKubernetes = "kubernetes"
-	// ReadPathEncoded is ReadPathMillrace with all objects encoded by Kubernetes.
+	// ReadPathEncoded is ReadPathMillrace, but Kubernetes' code encodes all objects.
 	ReadPathEncoded = "millrace-encoded"
 	// ReadPathStock is a kube-apiserver that was built from Kubernetes' own modules.
 	ReadPathStock = "kube-apiserver"
@@ -30,7 +30,7 @@ type Options struct {
 	// Stock is the program of ReadPathStock.
 	Stock        string
 	millrace     string   // the program of all other servers; empty: serverProgram finds it
-	serverArgs   []string // for servers of that program
+	serverArgs   []string // for all servers but kube-apiserver
 	commonArgs   []string // for all servers, kube-apiserver included
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
@@ -38,14 +38,14 @@ type Options struct {
 	// At is the kubeconfig of a server to measure in place of starting any. Empty: servers are
 	// started.
 	At string
-	// atContext is the context of At. Empty: its current one.
+	// atContext is the context of At. Empty: its current context.
 	atContext string
 	changed   func(flag string) bool // reports whether the user has given a flag; set by AddAtFlags
 }
 
-// AddServerFlags adds the flags of a command that runs read paths in turn.
+// AddServerFlags adds the flags of a command that runs one read path after the other.
 func (o *Options) AddServerFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, "what to run, in this order")
+	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, "read paths to run, in this order")
 	f.StringVar(&o.Stock, "kube-apiserver", "", "kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
 	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, "run etcd in a process of its own, so that CPU and memory are the API server's alone")
 	o.AddProcessFlags(f, "")
@@ -53,18 +53,19 @@ func (o *Options) AddServerFlags(f *pflag.FlagSet) {
 }
 
 // AddProcessFlags adds the flags of a command that chooses itself which servers it runs. Each
-// help text begins with when.
+// help text starts with when.
 func (o *Options) AddProcessFlags(f *pflag.FlagSet, when string) {
-	f.StringVar(&o.millrace, "millrace", "", when+"program that servers are started of (default: the one beside this program, else on the PATH)")
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of that program; may be repeated")
+	f.StringVar(&o.millrace, "millrace", "", when+"program that servers are started of (default: millrace beside this "+
+		"program, otherwise on the PATH)")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"further argument for every server but kube-apiserver; may be repeated")
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
-	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
+	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary directory)")
 }
 
 // AddServerArg adds an argument for every server but kube-apiserver.
 func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs, arg) }
 
-// HasServerArgs reports whether AddServerArg or the user has added any.
+// HasServerArgs reports whether AddServerArg or the user has added an argument.
 func (o *Options) HasServerArgs() bool { return len(o.serverArgs) > 0 }
 
 // AddCommonArg adds an argument for every server, kube-apiserver included.
@@ -92,7 +93,7 @@ func (o *Options) Validate() error {
 		all = append(all, ReadPathStock)
 	}
 	if len(o.ReadPaths) == 0 {
-		return errors.New("--read-paths: choose one at least")
+		return errors.New("--read-paths: choose at least one read path")
 	}
 	for i, readPath := range o.ReadPaths {
 		if !slices.Contains(all, readPath) || slices.Contains(o.ReadPaths[:i], readPath) {
@@ -102,8 +103,8 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// CompareOverEtcd chooses the read paths, unless the user has: Millrace and a stock one. Their
-// servers use the same etcd, which is a process of its own.
+// CompareOverEtcd chooses Millrace and a stock read path, unless the user has chosen read paths. All
+// servers use one etcd in a process of its own.
 func (o *Options) CompareOverEtcd() {
 	o.ExternalEtcd = true
 	if len(o.ReadPaths) > 0 {
@@ -124,16 +125,15 @@ type Config struct {
 	Progress *Progress
 	// Subdirectory is below the work directory. Zero value: the work directory itself.
 	Subdirectory string
-	// HTTP1 says how servers are asked whether they are ready, and measured. Zero
-	// value: HTTP/2.
+	// HTTP1 selects HTTP/1.1 for probes and measurements. Zero value: HTTP/2.
 	HTTP1 bool
 }
 
 // Testbed runs servers, one after another, over one data directory or one etcd.
 //
 // Every measurement can therefore have a process of its own over the same data. No heap has
-// the garbage of filling, or of an earlier measurement. The price is the start of a server each
-// time, which is measured too.
+// the garbage of filling, or of an earlier measurement. The price is a start of a server for each
+// measurement. Starts are measured, too.
 type Testbed struct {
 	Config Config
 	// Own is the path of this program, for children that run its commands.
@@ -146,8 +146,8 @@ type Testbed struct {
 }
 
 // Open makes the directories of a Testbed, and starts etcd if Options.ExternalEtcd is set. The
-// caller must call closeBed after all servers have ended. The error of closeBed says that
-// objects may be left in the server of --at. It is nil without --at.
+// caller must call closeBed after all servers have ended. An error of closeBed says that objects may
+// be left in the server of --at. There is no such error without --at.
 func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error, err error) {
 	b := &Testbed{Config: cfg, dir: cfg.workDir}
 	if b.Own, err = ownProgram(); err != nil {
@@ -251,7 +251,7 @@ func (b *Testbed) Start(ctx context.Context, readPath, logName string) (*Server,
 
 // StartAnother starts one more server, on a port of its own, beside the one that Start has
 // started. Both need an external etcd. A Millrace server gets a directory and certificates of
-// its own. A kube-apiserver shares those of Start's server.
+// its own. A kube-apiserver shares the directory and certificates of Start's server.
 func (b *Testbed) StartAnother(ctx context.Context, readPath, logName string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
@@ -291,8 +291,8 @@ func (b *Testbed) startServerOn(ctx context.Context, readPath, logName string, p
 	return b.startMillrace(ctx, cfg)
 }
 
-// makeKeys makes the keys and certificates of a kube-apiserver, unless they exist. It starts
-// and ends a Millrace server, which makes them.
+// makeKeys makes the keys and certificates of a kube-apiserver, unless they exist. It starts and ends a
+// Millrace server that makes them.
 func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
 		return nil
@@ -331,8 +331,8 @@ func (b *Testbed) End(ctx context.Context, s *Server) {
 }
 
 // ExplainExit returns the error of a measurement of a child. If the child has ended by itself,
-// the error says so, because err only follows from that. Otherwise it is err. Both err and child
-// may be nil.
+// the error says so, because err is then only a consequence. Otherwise the error is err. Both err and
+// child may be nil.
 func (b *Testbed) ExplainExit(ctx context.Context, child *Child, err error) error {
 	if child == nil || ctx.Err() != nil || err == nil && !child.exited() {
 		return err

@@ -38,7 +38,8 @@ func (s *Server) UseToken(ctx context.Context, namespace, account, file string) 
 		return fmt.Errorf("request token: %w", err)
 	}
 	old := s.Target.Config.REST
-	cluster := &api.Cluster{Server: old.Host, CertificateAuthority: old.CAFile, CertificateAuthorityData: old.CAData, TLSServerName: old.ServerName}
+	cluster := &api.Cluster{Server: old.Host, CertificateAuthority: old.CAFile, CertificateAuthorityData: old.CAData,
+		TLSServerName: old.ServerName}
 	config := api.Config{
 		CurrentContext: "bench", Clusters: map[string]*api.Cluster{"bench": cluster}, AuthInfos: map[string]*api.AuthInfo{"bench": {Token: token}},
 		Contexts: map[string]*api.Context{"bench": {Cluster: "bench", AuthInfo: "bench"}},

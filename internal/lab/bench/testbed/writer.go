@@ -61,7 +61,7 @@ func (w *Writer) FetchBody(ctx context.Context, r Request) ([]byte, error) {
 // Close closes the connections.
 func (w *Writer) Close() { CloseAll(w.Conns) }
 
-// Emit sends a number of writes, at a rate in writes a second, which must be above 0. It
+// Emit sends a number of writes, at a rate in writes per second, which must be above 0. It
 // returns when the last write is acknowledged.
 func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	first := w.sent

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// watchedObjects says which objects a workload watches and writes.
+// watchedObjects is the kind of objects that a workload watches and writes.
 type watchedObjects int
 
 const (
@@ -24,15 +24,15 @@ const (
 )
 
 const (
-	// allObjects is the number of config maps for watchAll, which are written in turn.
+	// allObjects is the number of config maps for watchAll. They are written round-robin.
 	allObjects = 20
 	// streamsPerConnection is the number of watches that share a connection, unless a workload
 	// says otherwise. It is also kube-apiserver's limit.
 	streamsPerConnection = 100
 )
 
-// eventWorkload is a workload with watchers. Writes at a rate make events. By kind, an event goes
-// to all watchers or to one.
+// eventWorkload is a workload with watchers. Writes at a rate make events. The kind decides whether an
+// event goes to all watchers or to one watcher.
 type eventWorkload struct {
 	name, description string
 	group             string // another name that chooses the workload
@@ -40,9 +40,9 @@ type eventWorkload struct {
 
 	kind     watchedObjects
 	watchers int
-	pods     int     // written in turn, for watchPods and watchShards
+	pods     int     // written round-robin, for watchPods and watchShards
 	conns    int     // 0: one for each streamsPerConnection watchers
-	rate     float64 // writes a second
+	rate     float64 // writes per second
 	http1    bool
 	accept   string // empty: JSON
 	encoding string
@@ -72,23 +72,26 @@ func eventWorkloads() []eventWorkload {
 			s.encoding = testbed.EncodingGzip
 			s.pair, s.group = "all-h2-20", ""
 		}),
-		all.variant("all-h2-1000", "as all-h2-20, over 1,000 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 1000, "floor-h2-1000" }),
-		all.variant("stalled", "as all-h2-1000, but one watcher reads nothing", func(s *eventWorkload) {
+		all.variant("all-h2-1000", "as all-h2-20, over 1,000 HTTP/2 connections",
+			func(s *eventWorkload) { s.conns, s.floor = 1000, "floor-h2-1000" }),
+		all.variant("stalled", "all-h2-1000, but one watcher reads nothing", func(s *eventWorkload) {
 			s.conns, s.stalled = 999, true
 			s.pair, s.group = "all-h2-1000", ""
 		}),
-		all.variant("all-h1", "as all-h2-20, over 1,000 HTTP/1.1 connections", func(s *eventWorkload) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
+		all.variant("all-h1", "as all-h2-20, over 1,000 HTTP/1.1 connections",
+			func(s *eventWorkload) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
 	}
 	for _, n := range []int{1000, 4000, 8000} {
 		specs = append(specs, names.variant(fmt.Sprintf("names-%d", n), "everybody watches one config map by its name",
 			func(s *eventWorkload) { s.watchers = n }))
 	}
 	for _, n := range []int{1000, 5000} {
-		specs = append(specs, nodes.variant(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node", func(s *eventWorkload) { s.watchers = n }))
+		specs = append(specs, nodes.variant(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node",
+			func(s *eventWorkload) { s.watchers = n }))
 	}
 	specs = append(specs,
 		one.variant("one-json", "one client watches all pods", func(*eventWorkload) {}),
-		one.variant("one-protobuf", "as one-json, in protobuf", func(s *eventWorkload) { s.accept = acceptWatchProtobuf }))
+		one.variant("one-protobuf", "one-json, in protobuf", func(s *eventWorkload) { s.accept = acceptWatchProtobuf }))
 	specs = append(specs, shards.variant("shards-1", "one client watches all pods", func(s *eventWorkload) { s.watchers = 1 }))
 	for _, n := range []int{16, 64} {
 		specs = append(specs, shards.variant(fmt.Sprintf("shards-%d", n), "each client watches a shard of all pods",
@@ -136,7 +139,7 @@ type informerWorkload struct {
 	firstServerOnly bool
 	// form is the encoding of the stream; set by expandForms.
 	form streamForm
-	// lists says that the informers begin with a LIST in place of a watch-list.
+	// lists says that the informers start with a LIST in place of a watch-list.
 	lists bool
 }
 
@@ -158,7 +161,7 @@ const (
 	initialList      = "list"
 )
 
-// informerWorkloadsFor returns a workload for each number of informers and each way to begin, which
+// informerWorkloadsFor returns a workload for each number of informers and each way to start, which
 // is a value of --initial.
 func informerWorkloadsFor(counts []int, initial []string) (all []informerWorkload) {
 	for _, way := range initial {
@@ -246,19 +249,19 @@ func workloadHelp() string {
 		line(s.name, fmt.Sprintf("%s: %d watchers, %g writes/s", s.description, s.watchers, s.rate), s.byDefault)
 	}
 	for _, s := range informerWorkloads() {
-		description := fmt.Sprintf("%d informers at once begin with a watch-list of all secrets, a quarter of them read slowly", s.informers)
+		description := fmt.Sprintf("%d informers start at once with a watch-list of all secrets, and a quarter of them read slowly", s.informers)
 		if s.firstServerOnly {
 			description += "; not on the stock server"
 		}
 		line(s.name, description, s.byDefault)
 	}
-	line("all-*, floor, names, nodes, one, shards, "+watchListGroup, "all workloads whose names begin like this", false)
-	line(testbed.DefaultWorkloads, "the workloads with the mark (default); it can be combined with others", false)
+	line("all-*, floor, names, nodes, one, shards, "+watchListGroup, "all workloads whose names start with such a name", false)
+	line(testbed.DefaultWorkloads, "the workloads with the mark (default); it can be combined with other names", false)
 	line(testbed.AllWorkloads, "all workloads", false)
 	return b.String()
 }
 
-// uris returns the request of each watcher of s. Watches begin after a resource version. pods has
+// uris returns the request of each watcher of s. Watches start after a resource version. pods has
 // one pod of each node.
 func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []string {
 	uris := make([]string, s.watchers)
@@ -307,7 +310,7 @@ func (s eventWorkload) configMapSet() string {
 	return "all"
 }
 
-// objects returns the number of objects that are written in turn.
+// objects returns the number of objects that are written round-robin.
 func (s eventWorkload) objects() int {
 	switch {
 	case s.kind == watchAll:

@@ -25,7 +25,7 @@ namespace default, and status patches of pods that fill has made. A span begins
 before the write is sent and so contains the write. "net" is CPU less the CPU of
 the same writes without watchers.
 
-With --compare it starts millrace with either read path in turn over one data
+With --compare it starts millrace with one read path after the other over one data
 directory that it fills, and a server whose handlers write the same event from
 memory: the floor. With --at it measures a server that runs, and removes its objects
 afterwards.

@@ -123,7 +123,7 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 	return t, err
 }
 
-// compareInformers runs each workload of informers on a fresh server, and the first one also on the
+// compareInformers runs each workload of informers on a fresh server, and the first workload also on the
 // floor, which sends what one informer has received.
 func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) error {
 	if err := b.fill(ctx, bed, testbed.FillConfig{Secrets: b.opts.secrets, SecretSize: b.opts.secretSize, Namespaces: 1}); err != nil {
@@ -169,7 +169,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 }
 
 // onServer starts a server, measures it and stops it. It sets the version and the start of the
-// server in s. logName begins with "serve-".
+// server in s. logName starts with "serve-".
 func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverReport, logName string, measure func(*testbed.Server) error) error {
 	b.progress.Phase("measuring %s", logName[len("serve-"):])
 	run, err := bed.Start(ctx, s.Name, logName)

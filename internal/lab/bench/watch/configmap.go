@@ -65,7 +65,7 @@ func properties(i, round int) string {
 	return b.String()
 }
 
-// configMapChanges returns updates of the config maps of a set, in turn.
+// configMapChanges returns updates of the config maps of a set, round-robin.
 func configMapChanges(set string, objects int) testbed.ChangeFunc {
 	return func(i int, at time.Time) testbed.Change {
 		object, round := i%objects, i/objects+1
@@ -76,7 +76,7 @@ func configMapChanges(set string, objects int) testbed.ChangeFunc {
 	}
 }
 
-// podChanges returns patches of the status of pods, in turn. Kubelets send such patches.
+// podChanges returns patches of the status of pods, round-robin. Kubelets send such patches.
 func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
 	return func(i int, at time.Time) testbed.Change {
 		pod := pods[i%len(pods)].Metadata
@@ -92,7 +92,8 @@ func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
 // createConfigMaps creates config maps 0 to n-1 of a set, unless they exist.
 func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int) error {
 	return w.Each(ctx, testbed.Turns(n), func(ctx context.Context, c *testbed.Conn, i int) error {
-		ch := testbed.Change{Method: http.MethodPost, URI: configMapsPath, ContentType: testbed.AcceptJSON, Body: configMap(set, i, 0, time.Now())}
+		ch := testbed.Change{Method: http.MethodPost, URI: configMapsPath, ContentType: testbed.AcceptJSON,
+			Body: configMap(set, i, 0, time.Now())}
 		return w.Target.Write(ctx, c, ch, http.StatusCreated, http.StatusConflict)
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 const acceptMetadata = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// informerForms returns the values of --forms. The first one is the default.
+// informerForms returns the values of --forms. The first form is the default.
 func informerForms() []streamForm {
 	return []streamForm{
 		{name: "json", accept: testbed.AcceptJSON},

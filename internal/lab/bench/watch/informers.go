@@ -24,16 +24,16 @@ import (
 const (
 	// Every slowInformer-th informer is slow. It reads its first slowInformerBytes at a rate, and
 	// then as fast as it can, so that the run ends.
-	slowInformer      = 4
-	slowInformerBytes = 20_000_000
-	slowInformerRate  = 2_000_000 // bytes a second
-	// informerRead is the size of an informer's buffer in bytes.
-	informerRead = 128 << 10
+	slowInformer               = 4
+	slowInformerBytes          = 20_000_000
+	slowInformerBytesPerSecond = 2_000_000
+	// informerReadBytes is the size of an informer's buffer.
+	informerReadBytes = 128 << 10
 
-	// informersURI is the request of an informer that begins with a watch-list.
+	// informersURI is the request of an informer that starts with a watch-list.
 	informersURI = secretsURI + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-	// listsURI is the request of an informer that begins with a LIST. client-go sends a limit
-	// too, which servers ignore at resourceVersion=0.
+	// listsURI is the request of an informer that starts with a LIST. Like client-go it has a
+	// limit. Servers ignore it at resourceVersion=0.
 	listsURI   = secretsURI + "?limit=500&resourceVersion=0"
 	secretsURI = "/api/v1/secrets"
 	// bodySizeTolerance is the number of bytes by which two bodies of the same LIST may differ:
@@ -44,19 +44,19 @@ const (
 	memoryReturnTime = 30 * time.Second
 )
 
-// informersResult is the cost of several informers that begin at once.
+// informersResult is the cost of several informers that start at the same time.
 type informersResult struct {
 	Workload             string        `json:"workload"`
 	Form                 string        `json:"form,omitempty"` // empty: json
 	Informers            int           `json:"informers"`
-	Slow                 int           `json:"slow"`            // number of slow ones among Informers
-	Lists                bool          `json:"lists,omitempty"` // the informers begin with a LIST
-	Objects              int           `json:"objects"`         // received by each; 0 for a LIST, which is not decoded
-	BodyBytes            int64         `json:"bodyBytes"`       // received by each
+	Slow                 int           `json:"slow"`            // number of slow informers
+	Lists                bool          `json:"lists,omitempty"` // the informers start with a LIST
+	Objects              int           `json:"objects"`         // received by each informer; 0 for a LIST, which is not decoded
+	BodyBytes            int64         `json:"bodyBytes"`       // received by each informer
 	Rest                 time.Duration `json:"restNanos"`       // before IdleBytes is read
 	IdleBytes            int64         `json:"idleBytes"`
 	PeakBytes            int64         `json:"peakBytes"`
-	ReadyBytes           int64         `json:"readyBytes,omitempty"` // when the measurement began
+	ReadyBytes           int64         `json:"readyBytes,omitempty"` // at the start of the measurement
 	AfterBytes           int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
 	CPUSeconds           float64       `json:"cpuSeconds"`
 	CPUMillisPerMB       float64       `json:"cpuMillisPerMB"`
@@ -71,7 +71,7 @@ type informersResult struct {
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// informerRun runs several informers at once.
+// informerRun runs several informers at the same time.
 type informerRun struct {
 	target   *testbed.Target
 	meter    *testbed.Meter
@@ -87,7 +87,7 @@ type informerRun struct {
 // informerPause is about the pause of client-go's informers before they restart.
 const informerPause = time.Second
 
-// newInformerRun returns a run of informers that send uri, unless they begin with a LIST.
+// newInformerRun returns a run of informers that send uri, unless they start with a LIST.
 func newInformerRun(t *testbed.Target, m *testbed.Meter, uri string, progress *testbed.Progress) *informerRun {
 	return &informerRun{target: t, meter: m, uri: uri, progress: progress, pause: informerPause}
 }
@@ -101,7 +101,7 @@ type informerTotals struct {
 	restarts int
 }
 
-// measureInformers runs the informers of a workload until each has its bookmark, or all of its LIST.
+// measureInformers runs the informers of a workload until each has its bookmark, or its whole LIST.
 func (r *informerRun) measureInformers(ctx context.Context, s informerWorkload, p plan) (informersResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout+testbed.MaxRests*p.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", s.name, p.Timeout))
@@ -163,18 +163,17 @@ func (res *informersResult) sum(informers []informerTotals) (total int64) {
 	return total
 }
 
-// check returns an error if an informer did not receive the same number of objects as the first, or
-// of bytes in a LIST.
+// check returns an error unless all informers received equally many objects, or bytes of a LIST.
 func (res *informersResult) check(informers []informerTotals) error {
 	for i, one := range informers {
 		if res.Lists {
 			if more := one.bytes - res.BodyBytes; more < -bodySizeTolerance || more > bodySizeTolerance {
-				return fmt.Errorf("informer %d got %d bytes, the first %d", i, one.bytes, res.BodyBytes)
+				return fmt.Errorf("informer %d got %d bytes, the first informer %d", i, one.bytes, res.BodyBytes)
 			}
 			continue
 		}
 		if one.objects != res.Objects || one.objects == 0 {
-			return fmt.Errorf("informer %d got %d objects, the first %d", i, one.objects, res.Objects)
+			return fmt.Errorf("informer %d got %d objects, the first informer %d", i, one.objects, res.Objects)
 		}
 	}
 	return nil
@@ -204,8 +203,8 @@ func (r *informerRun) runInformers(parent context.Context, informers int) ([]inf
 // maxRestarts bounds the restarts of an informer.
 const maxRestarts = 10
 
-// follow runs one informer. Like client-go's it restarts if the server refuses its request, or ends
-// the answer too early. It returns the error of the last attempt.
+// follow runs one informer. Like client-go's informers it restarts if the server refuses its
+// request, or ends the answer too early. It returns the error of the last attempt.
 func (r *informerRun) follow(ctx context.Context, totals *informerTotals) error {
 	for {
 		err := r.readObjects(ctx, totals, io.Discard)
@@ -231,23 +230,23 @@ func (r *informerRun) request() testbed.Request {
 	return request
 }
 
-// readObjects sends an informer's request and reads the answer, until the bookmark or the end of the
-// LIST. It adds to totals, and writes the decompressed bytes to copyTo.
+// readObjects sends an informer's request and reads the answer, until the bookmark or the end of
+// the LIST. It adds to totals, and writes the decompressed bytes to copyTo.
 func (r *informerRun) readObjects(ctx context.Context, totals *informerTotals, copyTo io.Writer) error {
 	window := 0
 	if totals.slow {
 		window = testbed.SlowWindow
 	}
-	l, err := dialConnection(r.target, window, 0)
+	c, err := newConnection(r.target, window, 0)
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer c.close()
 	req, err := r.target.NewRequest(ctx, r.request())
 	if err != nil {
 		return err
 	}
-	resp, err := testbed.Send(l.rt, req)
+	resp, err := testbed.Send(c.rt, req)
 	if err != nil {
 		return testbed.Cause(ctx, err)
 	}
@@ -258,7 +257,7 @@ func (r *informerRun) readObjects(ctx context.Context, totals *informerTotals, c
 	}
 	scanner := r.form.endScanner()
 	done := false
-	buf, start := make([]byte, informerRead), time.Now()
+	buf, start := make([]byte, informerReadBytes), time.Now()
 	for !done {
 		n, err := body.Read(buf)
 		if !r.lists {
@@ -284,7 +283,7 @@ func (r *informerRun) readObjects(ctx context.Context, totals *informerTotals, c
 			return fmt.Errorf("the watch-list ended without its bookmark: %w", testbed.Cause(ctx, err))
 		}
 		if totals.slow && totals.bytes < slowInformerBytes {
-			due := time.Duration(float64(totals.bytes) / slowInformerRate * float64(time.Second))
+			due := time.Duration(float64(totals.bytes) / slowInformerBytesPerSecond * float64(time.Second))
 			if err := testbed.Sleep(ctx, time.Until(start.Add(due))); err != nil {
 				return err
 			}
@@ -293,8 +292,8 @@ func (r *informerRun) readObjects(ctx context.Context, totals *informerTotals, c
 	return nil
 }
 
-// body returns a reader of an answer's body, which adds the bytes to count as they were sent. It
-// decompresses a watch-list, but not a LIST, of which only the size counts.
+// body returns a reader of an answer's body. The reader adds the bytes to count as they were sent.
+// It decompresses a watch-list, but no LIST, because only the size of a LIST is used.
 func (r *informerRun) body(resp *http.Response, count *int64) (io.Reader, error) {
 	wire := &wireReader{Reader: resp.Body, bytes: count}
 	if resp.Header.Get("Content-Encoding") != testbed.EncodingGzip || r.lists {

@@ -56,9 +56,9 @@ const maxInformers = 4096
 // formats returns the values of --output, for there is no plot.
 func formats() []string { return []string{render.Terminal, render.Wide, render.JSON, render.Markdown} }
 
-// addFlags adds the flags of "bench watch", except those of testbed.Subcommand.
+// addFlags adds the flags of "bench watch", except the flags of testbed.Subcommand.
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
+	f.BoolVar(&o.compare, "compare", false, "start both read paths one after the other over the same data, and the floor, and compare them")
 	o.AddServerFlags(f)
 	f.StringVar(&o.podSize, "pod-size", "4KB", "size of a pod as JSON, for the workloads that write to pods")
 	f.IntVar(&o.secrets, "secrets", 400, "with "+watchListGroup+": secrets to fill in")
@@ -68,15 +68,17 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		watchListGroup+": each in these forms, among "+strings.Join(informerFormNames(), ", "))
 	f.IntSliceVar(&o.informers, "informers", nil, "numbers of informers, each a workload, in place of the workloads of "+watchListGroup)
 	f.StringSliceVar(&o.initial, "initial", []string{initialWatchList},
-		"with --informers: how they begin, each way a workload: "+initialWatchList+", "+initialList)
-	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
+		"with --informers: how informers start, a workload for each: "+initialWatchList+", "+initialList)
+	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default workloads")
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to write for each workload")
 	f.DurationVar(&o.plan.Warmup, "warmup", time.Second, "how long to write before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause between opening watches and writing")
-	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second, "how long "+watchListGroup+" leaves a server alone before it reads its memory; until then it must have become idle")
+	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second,
+		"how long "+watchListGroup+" leaves a server alone before it reads its memory; until then it must have become idle")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.Float64Var(&o.plan.Scale, "scale", 1, "multiply the watchers and connections of all workloads by this")
-	f.IntVar(&o.plan.Turns, "turns", 1, "how often each server is started and measured, in turn with the others; the report has the medians. "+watchListGroup+" has one turn")
+	f.IntVar(&o.plan.Turns, "turns", 1, "how often the servers are started and measured, one after the other; the report "+
+		"has the medians. "+watchListGroup+" has one turn")
 }
 
 // validate checks what can be checked before a server runs, and chooses the workloads.

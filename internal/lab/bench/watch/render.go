@@ -68,7 +68,7 @@ func spanColumn(title string, value func(render.Latencies) float64) tableColumn 
 // columnGroup has the columns of one server or of the floor.
 type columnGroup struct {
 	name    string
-	floor   bool // the group of the floor, which is the last one
+	floor   bool // the group of the floor, which is the last group
 	columns []tableColumn
 	find    func(workload string) *result // nil: not measured
 }
@@ -78,7 +78,8 @@ func (r *report) groups() []columnGroup {
 	var groups []columnGroup
 	for _, s := range r.Servers {
 		if len(s.Results) > 0 {
-			groups = append(groups, columnGroup{s.Name, false, serverColumns(), func(name string) *result { return findResult(s.Results, name) }})
+			find := func(name string) *result { return findResult(s.Results, name) }
+			groups = append(groups, columnGroup{s.Name, false, serverColumns(), find})
 		}
 	}
 	if len(r.Floor) > 0 {
@@ -150,27 +151,29 @@ func eventRow(name string, groups []columnGroup, wide bool) []string {
 // ratio compares two column groups by their indices.
 type ratio struct{ numerator, denominator int }
 
-// ratios returns the ratios of the other servers to the first, and of each server to the floor.
+// ratios returns the ratios of the further servers to the first, and of each server to the floor.
 func ratios(groups []columnGroup) []ratio {
-	var all []ratio
+	var ratios []ratio
 	servers := len(groups)
 	if servers > 0 && groups[servers-1].floor {
 		servers--
 	}
 	for i := 1; i < servers; i++ {
-		all = append(all, ratio{i, 0})
+		ratios = append(ratios, ratio{i, 0})
 	}
 	for i := range servers {
 		if servers < len(groups) {
-			all = append(all, ratio{i, servers})
+			ratios = append(ratios, ratio{i, servers})
 		}
 	}
-	return all
+	return ratios
 }
 
 // openRatios returns the ratios without the floor, whose streams are not watches.
 func openRatios(groups []columnGroup) []ratio {
-	return slices.DeleteFunc(ratios(groups), func(r ratio) bool { return groups[r.numerator].floor || groups[r.denominator].floor })
+	return slices.DeleteFunc(ratios(groups), func(r ratio) bool {
+		return groups[r.numerator].floor || groups[r.denominator].floor
+	})
 }
 
 // workloadPair compares a value of two workloads on the same server.
@@ -211,7 +214,7 @@ func workloadPairs() []workloadPair {
 // comparedTable returns a table with a row for each pair of workloads that both ran on a server.
 func (r *report) comparedTable() render.TitledTable {
 	t := render.TitledTable{Title: "Workloads compared with each other"}
-	t.Table.Columns = render.ColumnsOf("what")
+	t.Table.Columns = render.ColumnsOf("ratio")
 	for _, s := range r.Servers {
 		t.Table.Columns = append(t.Table.Columns, render.Column{Title: s.Name})
 	}
@@ -236,26 +239,41 @@ func (r *report) comparedTable() render.TitledTable {
 
 // informerTable returns a table of the informers on each server and on the floor.
 func (r *report) informerTable() render.TitledTable {
-	t := render.TitledTable{Table: render.Table{Columns: render.ColumnsOf("workload", "server", "slow", "objects", "bytes each",
-		"RSS ready", "idle", "peak", "after",
-		"server ms/MB", "client ms/MB", "s", "fast s")}}
-	for _, s := range append(append([]serverReport{}, r.Servers...), serverReport{Name: "floor", Informers: r.FloorInformers}) {
-		for _, m := range s.Informers {
-			if m.Error != "" {
-				continue
+	type result struct {
+		server string
+		*informersResult
+	}
+	var t render.TitledTable
+	var results []result
+	for _, s := range append(slices.Clone(r.Servers), serverReport{Name: "floor", Informers: r.FloorInformers}) {
+		for i := range s.Informers {
+			if m := &s.Informers[i]; m.Error == "" {
+				results = append(results, result{s.Name, m})
+				t.Title = fmt.Sprintf("Informers that start with a watch-list at once, every fourth slow for its first %s; "+
+					"at least %s of rest before idle",
+					render.FormatBytes(slowInformerBytes), r.Plan.Rest)
 			}
-			t.Title = fmt.Sprintf("Informers that begin with a watch-list at once, every fourth slow for its first %s; at least %s of rest before idle",
-				render.FormatBytes(slowInformerBytes), r.Plan.Rest)
-			t.Table.Add(m.Workload, s.Name, fmt.Sprint(m.Slow), fmt.Sprint(m.Objects), render.FormatBytes(m.BodyBytes),
-				formatKnown(m.ReadyBytes), render.FormatBytes(m.IdleBytes), render.FormatBytes(m.PeakBytes), formatKnown(m.AfterBytes),
-				render.FormatNumber(m.CPUMillisPerMB), render.FormatNumber(m.ClientCPUMillisPerMB),
-				render.FormatNumber(m.Seconds), render.FormatNumber(m.MedianSeconds))
 		}
 	}
+	var fields render.Fields[result]
+	fields.Add("workload", func(r result) string { return r.Workload })
+	fields.Add("server", func(r result) string { return r.server })
+	fields.Add("slow", func(r result) string { return fmt.Sprint(r.Slow) })
+	fields.Add("objects", func(r result) string { return fmt.Sprint(r.Objects) })
+	fields.Add("bytes each", func(r result) string { return render.FormatBytes(r.BodyBytes) })
+	fields.Add("RSS ready", func(r result) string { return formatKnown(r.ReadyBytes) })
+	fields.Add("idle", func(r result) string { return render.FormatBytes(r.IdleBytes) })
+	fields.Add("peak", func(r result) string { return render.FormatBytes(r.PeakBytes) })
+	fields.Add("after", func(r result) string { return formatKnown(r.AfterBytes) })
+	fields.Add("server ms/MB", func(r result) string { return render.FormatNumber(r.CPUMillisPerMB) })
+	fields.Add("client ms/MB", func(r result) string { return render.FormatNumber(r.ClientCPUMillisPerMB) })
+	fields.Add("s", func(r result) string { return render.FormatNumber(r.Seconds) })
+	fields.Add("fast s", func(r result) string { return render.FormatNumber(r.MedianSeconds) })
+	t.Table = *fields.Table(results)
 	return t
 }
 
-// formatKnown formats bytes. It returns "-" for 0, for older reports do not have the value.
+// formatKnown formats bytes. It returns "-" for 0, because older reports lack the value.
 func formatKnown(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -276,11 +294,12 @@ func (r *report) footer() []string {
 		}
 		lines = append(lines, line)
 	}
-	lines = append(lines, fmt.Sprintf("%s of writes a workload after %s to warm up; spans begin before the write is sent; "+
-		"CPU is the server's, net without that of the same writes without watchers, of opening a watch with its connections and %s later",
+	lines = append(lines, fmt.Sprintf("%s of writes per workload after %s to warm up; spans start before the write is sent; "+
+		"CPU is the server's, net without the CPU of the same writes without watchers; "+
+		"opening a watch includes its connections and the %s after",
 		r.Plan.Duration, r.Plan.Warmup, r.Plan.Settle))
 	if r.Plan.Turns > 1 {
-		lines = append(lines, fmt.Sprintf("medians of %d turns, in each of which every server was started and measured", r.Plan.Turns))
+		lines = append(lines, fmt.Sprintf("medians of %d turns; each turn starts and measures every server", r.Plan.Turns))
 	}
 	for _, d := range r.Data {
 		lines = append(lines, d.String())
@@ -289,7 +308,8 @@ func (r *report) footer() []string {
 		lines = append(lines, testbed.ExternalEtcdNote)
 	}
 	if len(r.Floor)+len(r.FloorInformers) > 0 {
-		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, a handler a stream (floor-tls: one goroutine for all connections); nothing is written to it")
+		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, one handler per stream "+
+			"(floor-tls: one goroutine for all connections); nothing is written to it")
 	}
 	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
 	return append(append(lines, r.interruptionNotes()...), r.Notes...)

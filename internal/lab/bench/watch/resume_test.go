@@ -16,8 +16,8 @@ import (
 )
 
 // impatientServer has config maps. Its watches begin after a resource version, and end after
-// eventsOfWatch events, as a stock server ends watches that read too slowly. If lossy is set, watches
-// end without events.
+// eventsOfWatch events, as a stock server ends watches that read too slowly. If lossy is set,
+// watches end without events.
 type impatientServer struct {
 	lossy bool
 	mu    struct {
@@ -121,7 +121,7 @@ func TestRevisionOf(t *testing.T) {
 		{`{"object":{"metadata":{"name":"x","resourceVersion":"6`, unknownRevision}, // cut off
 		{`{"type":"ERROR","object":{"kind":"Status"}}`, unknownRevision},
 	} {
-		if got := cmp.Or(string(testbed.Revision([]byte(c.head))), unknownRevision); got != c.want {
+		if got := cmp.Or(string(testbed.ResourceVersion([]byte(c.head))), unknownRevision); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.head, got, c.want)
 		}
 	}

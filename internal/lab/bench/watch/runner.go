@@ -55,7 +55,7 @@ func (r *runner) close() { r.writer.Close() }
 
 // run measures one workload.
 //
-// No event is in flight when the measured writes begin, and all their events have arrived when the
+// No event is in flight when the measured writes start, and all their events have arrived when the
 // measurement ends. The CPU therefore belongs to exactly these events.
 func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Timeout,
@@ -179,7 +179,7 @@ func newServerCost(cpu time.Duration, aloneMicros float64, res result) *serverCo
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // prepare creates the objects that are watched, and measures writes to them without watchers. It
-// returns the source of events, and the resource version after which watches begin.
+// returns the source of events, and the resource version after which watches start.
 func (r *runner) prepare(ctx context.Context, s eventWorkload) (source eventSource, resourceVersion string, err error) {
 	if s.kind == watchFloor {
 		return floor.Emitter{Target: r.target}, "", nil
@@ -286,7 +286,7 @@ func findPods(ctx context.Context, t *testbed.Target) ([]testbed.PodSample, erro
 
 // eventSource makes events: a Writer for servers, an Emitter for the floor.
 type eventSource interface {
-	// Emit makes a number of events, at a rate in events a second, and returns when the last one
+	// Emit makes a number of events, at a rate in events per second, and returns when the last one
 	// is acknowledged.
 	Emit(ctx context.Context, events int, rate float64) error
 }

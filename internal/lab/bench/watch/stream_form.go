@@ -6,9 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// streamForm is the encoding of a watch, as its request asks for it. The zero value is JSON.
+// streamForm is the encoding that a watch requests. The zero value is JSON.
 type streamForm struct {
-	name             string // a value of --forms; empty: not one of that flag's
+	name             string // a value of --forms, or empty
 	accept, encoding string
 }
 
@@ -25,14 +25,13 @@ func (f streamForm) endScanner() *testbed.EventScanner {
 	return &testbed.EventScanner{Mark: []byte(testbed.InitialEndMark)}
 }
 
-// revisionHead is the number of an event's first bytes that contain its object's resource version.
-// Only names, the namespace and the UID come before it.
-const revisionHead = 640
-
 // stampScanner returns a scanner that finds the stamps of events.
 func (f streamForm) stampScanner() *testbed.EventScanner {
 	if f.isProtobuf() {
 		return &testbed.EventScanner{Frames: true, Mark: []byte(testbed.StampMarkProtobuf), ValueBytes: testbed.StampDigits}
 	}
-	return &testbed.EventScanner{Mark: []byte(testbed.StampMark), ValueBytes: testbed.StampDigits, HeadBytes: revisionHead}
+	return &testbed.EventScanner{
+		Mark: []byte(testbed.StampMark), ValueBytes: testbed.StampDigits,
+		HeadBytes: testbed.ResourceVersionHeadBytes,
+	}
 }

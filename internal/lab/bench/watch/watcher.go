@@ -68,7 +68,7 @@ func (w *watcher) read(resp *http.Response) (last string, ended error) {
 	}
 	scanner := w.group.form.stampScanner()
 	var head []byte // of the last event
-	buf := make([]byte, readSize)
+	buf := make([]byte, readBytes)
 	for ended == nil {
 		var n int
 		n, ended = body.Read(buf)
@@ -81,7 +81,7 @@ func (w *watcher) read(resp *http.Response) (last string, ended error) {
 	if len(head) == 0 {
 		return "", ended
 	}
-	return cmp.Or(string(testbed.Revision(head)), unknownRevision), ended
+	return cmp.Or(string(testbed.ResourceVersion(head)), unknownRevision), ended
 }
 
 // unknownRevision stands for the resource version of an event that has none.
@@ -97,8 +97,9 @@ func (w *watcher) arrive(e testbed.Event, now int64) {
 	w.group.arrivedEvents.Add(1)
 }
 
-// resumeURI returns the request that resumes a watch after a resource version, or from its beginning
-// if after is "". ok is false for streams without resource versions, such as those of the floor.
+// resumeURI returns the request that resumes a watch after a resource version, or from its
+// start if after is "". ok is false for streams without resource versions, such as those of the
+// floor.
 func resumeURI(uri, after string) (_ string, ok bool) {
 	u, err := url.Parse(uri)
 	if err != nil || after == unknownRevision {

@@ -15,9 +15,9 @@ import (
 const (
 	// concurrentOpens is the number of connections that are opened at the same time.
 	concurrentOpens = 32
-	// readSize is the size of a watcher's buffer in bytes. There are thousands of watchers. An event
-	// of 2 KB fits.
-	readSize = 8 << 10
+	// readBytes is the size of a watcher's buffer. It is small, because there are thousands of
+	// watchers. An event of 2 KB fits.
+	readBytes = 8 << 10
 	// stalledWindow is the number of bytes that a server may send to a watcher that does not read.
 	stalledWindow = 16 << 10
 )
@@ -35,7 +35,7 @@ type watcherGroup struct {
 	group  sync.WaitGroup // one for each watcher
 
 	arrivedEvents atomic.Int64 // at all watchers
-	measuredSince atomic.Int64 // events with this stamp or a later one are measured; 0: no events are
+	measuredSince atomic.Int64 // the first stamp whose events are measured; 0: no events are measured
 
 	connections []*connection
 	watchers    []*watcher // each belongs to its goroutine until close has returned
@@ -48,8 +48,8 @@ func newWatcherGroup(ctx context.Context, t *testbed.Target, form streamForm) *w
 	return g
 }
 
-// open opens conns connections and a watch of each URI, and returns when all watches are open. Watch
-// n is on connection n modulo conns.
+// open opens conns connections and a watch of each URI, and returns when all watches are open.
+// Watch n is on connection n modulo conns.
 func (g *watcherGroup) open(uris []string, conns int) error {
 	turns := make(chan int)
 	g.connections = make([]*connection, conns)
@@ -78,17 +78,17 @@ func (g *watcherGroup) open(uris []string, conns int) error {
 // connect opens connection i and its watches, one after another. watchers has a place
 // for the watch of each URI.
 func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error {
-	l, err := dialConnection(g.target, 0, 0)
+	c, err := newConnection(g.target, 0, 0)
 	if err != nil {
 		return err
 	}
-	g.connections[i] = l
+	g.connections[i] = c
 	for n := i; n < len(uris); n += len(g.connections) {
-		resp, err := g.watch(l, uris[n])
+		resp, err := g.watch(c, uris[n])
 		if err != nil {
 			return err
 		}
-		w := &watcher{group: g, connection: l, uri: uris[n]}
+		w := &watcher{group: g, connection: c, uri: uris[n]}
 		watchers[n] = w
 		g.group.Go(func() {
 			if err := w.follow(resp); err != nil {
@@ -99,14 +99,16 @@ func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error 
 	return nil
 }
 
-// compressWatchHeader asks millrace for a compressed watch, which it otherwise sends only
-// to watch-lists.
+// compressWatchHeader asks millrace for a compressed watch. Without it millrace compresses only
+// watch-lists.
 const compressWatchHeader = "X-Millrace-Compress-Watch"
 
-// watch sends a request, and returns when the header of the answer has arrived. It sends the request
-// again after each 429 with a Retry-After.
-func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, err error) {
-	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: cmp.Or(g.form.accept, testbed.AcceptJSON), Encoding: g.form.encoding})
+// watch sends a request, and returns when the header of the answer has arrived. It sends the
+// request again after each 429 with a Retry-After.
+func (g *watcherGroup) watch(c *connection, uri string) (resp *http.Response, err error) {
+	req, err := g.target.NewRequest(g.ctx, testbed.Request{
+		URI: uri, Accept: cmp.Or(g.form.accept, testbed.AcceptJSON), Encoding: g.form.encoding,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, er
 		req.Header.Set(compressWatchHeader, "1")
 	}
 	_, err = testbed.RetryRefused(g.ctx, func() (err error) {
-		resp, err = testbed.Send(l.rt, req)
+		resp, err = testbed.Send(c.rt, req)
 		return err
 	})
 	return resp, err
@@ -122,21 +124,21 @@ func (g *watcherGroup) watch(l *connection, uri string) (resp *http.Response, er
 
 // openStalled opens a watch of which nothing is read, on a connection of its own.
 func (g *watcherGroup) openStalled(uri string) error {
-	l, err := dialConnection(g.target, stalledWindow, stalledWindow)
+	c, err := newConnection(g.target, stalledWindow, stalledWindow)
 	if err != nil {
 		return err
 	}
-	g.connections = append(g.connections, l)
-	_, err = g.watch(l, uri) // close ends the body
+	g.connections = append(g.connections, c)
+	_, err = g.watch(c, uri) // close ends the body
 	return err
 }
 
 // close ends all watches, and returns when the watchers have ended. It may be called again.
 func (g *watcherGroup) close() {
 	g.fail(nil)
-	for _, l := range g.connections {
-		if l != nil {
-			l.close()
+	for _, c := range g.connections {
+		if c != nil {
+			c.close()
 		}
 	}
 	g.group.Wait()

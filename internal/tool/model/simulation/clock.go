@@ -2,36 +2,37 @@ package simulation
 
 import "slices"
 
-// clock calls functions at their times, in order.
+// clock is the event queue of the simulation: it makes calls in the order of their simulated times,
+// and never waits. The queue is short, so a sorted slice takes the place of a heap.
 type clock struct {
-	now   float64 // seconds
-	queue []appointment
+	now   float64 // simulated seconds since the start
+	queue []scheduledCall
 }
 
-// appointment is a function to call at a time, in seconds.
-type appointment struct {
-	time float64
+// scheduledCall is a function to call at a simulated time, in seconds.
+type scheduledCall struct {
+	at   float64
 	call func()
 }
 
-// schedule makes run call a function at a time, after the functions of that time that were
-// scheduled before. The time must not be before now.
-func (c *clock) schedule(time float64, call func()) {
-	i, _ := slices.BinarySearchFunc(c.queue, time, func(a appointment, time float64) int {
-		if a.time <= time {
+// schedule makes run call a function at a time in seconds, which must be now or later. Calls of one
+// time are made in FIFO order.
+func (c *clock) schedule(at float64, call func()) {
+	i, _ := slices.BinarySearchFunc(c.queue, at, func(s scheduledCall, at float64) int {
+		if s.at <= at {
 			return -1
 		}
 		return 1
 	})
-	c.queue = slices.Insert(c.queue, i, appointment{time, call})
+	c.queue = slices.Insert(c.queue, i, scheduledCall{at, call})
 }
 
-// run calls all functions until there are none, or until stop returns true.
+// run makes all calls until there are none, or until stop returns true.
 func (c *clock) run(stop func() bool) {
 	for len(c.queue) > 0 && !stop() {
 		next := c.queue[0]
 		c.queue = c.queue[1:]
-		c.now = next.time
+		c.now = next.at
 		next.call()
 	}
 }

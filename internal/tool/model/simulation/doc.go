@@ -1,15 +1,15 @@
-// Package simulation is a discrete event simulator of a tree: a root that takes writes,
-// replicas at each depth, and watchers at the deepest one. It computes the CPU that each tier
-// needs, and the times at which events come to watchers.
+// Package simulation is a discrete event simulation of a tree: a root that takes writes, replicas
+// at each depth, and watchers at the last tier. It computes the CPU that each tier needs, and the
+// latencies of events to watchers.
 //
-// A processor is shared by all jobs on its machine, as a kernel and Go's scheduler share it.
+// Jobs on a machine share its processors (processor sharing), as under a kernel and Go's scheduler.
 // Watchers are no objects of the simulation. One job sends an event to all watchers of a process.
-// Each watcher is served when its share of the job is done, so a million watchers cost no more
-// than one. Of a tier with many processes, which are all alike, some are simulated and stand for
-// the others.
+// Each watcher is served when its fraction of the job is done, so a million watchers cost no more
+// than one. The processes of a tier are all alike. Of a large tier only some are simulated, and
+// stand for the rest.
 //
 // All randomness comes from Config.Seed: the same Config has the same Result.
 //
-// The package knows no prices: the caller says what each step costs. The simulation has no memory,
-// no garbage collection, no lost connections and no slow clients.
+// The package knows no prices: the caller says what each step costs, in seconds of CPU. The
+// simulation has no memory, no garbage collection, no lost connections and no slow clients.
 package simulation

@@ -5,14 +5,14 @@ import "math"
 // Buckets of latencies. Each bucket is bucketGrowth times as wide as the one before.
 const (
 	bucketGrowth = 1.01
-	shortest     = 1e-6 // seconds, the end of the first bucket
-	buckets      = 2500
+	firstSeconds = 1e-6 // the end of the first bucket
+	bucketCount  = 2500
 )
 
-// latencies counts deliveries by latency. Deliveries are no integers, as a simulated process stands
-// for several.
+// latencies counts deliveries by latency. Counts are fractional, because a simulated process stands
+// for several processes.
 type latencies struct {
-	counts [buckets]float64
+	counts [bucketCount]float64
 	total  float64
 }
 
@@ -21,22 +21,22 @@ const perLog = 100.49917080713
 
 // bucketOf returns the index of the bucket of a latency.
 func bucketOf(seconds float64) int {
-	if seconds <= shortest {
+	if seconds <= firstSeconds {
 		return 0
 	}
-	return min(buckets-1, int(math.Log(seconds/shortest)*perLog))
+	return min(bucketCount-1, int(math.Log(seconds/firstSeconds)*perLog))
 }
 
 // Points that stand for deliveries whose latencies are spread over a range. A range that is narrow,
 // compared with the latency, needs fewer points.
 const (
 	spreadPoints = 64
-	fewestPoints = 2
+	minPoints    = 2
 )
 
 // add counts deliveries whose latencies, in seconds, are spread evenly between from and to.
 func (l *latencies) add(from, to, deliveries float64) {
-	points := max(fewestPoints, int(spreadPoints*(to-from)/to))
+	points := max(minPoints, int(spreadPoints*(to-from)/to))
 	for i := range points {
 		seconds := from + (to-from)*(float64(i)+0.5)/float64(points)
 		l.counts[bucketOf(seconds)] += deliveries / float64(points)
@@ -44,17 +44,17 @@ func (l *latencies) add(from, to, deliveries float64) {
 	l.total += deliveries
 }
 
-// quantile returns the latency, in seconds, that a share of the deliveries does not exceed. It
+// quantile returns the latency, in seconds, that a fraction of the deliveries does not exceed. It
 // returns 0 without deliveries.
-func (l *latencies) quantile(share float64) float64 {
+func (l *latencies) quantile(fraction float64) float64 {
 	if l.total == 0 {
 		return 0
 	}
 	sum := 0.0
 	for i, n := range l.counts {
-		if sum += n; sum >= share*l.total {
-			return shortest * math.Pow(bucketGrowth, float64(i)+0.5)
+		if sum += n; sum >= fraction*l.total {
+			return firstSeconds * math.Pow(bucketGrowth, float64(i)+0.5)
 		}
 	}
-	return shortest * math.Pow(bucketGrowth, buckets)
+	return firstSeconds * math.Pow(bucketGrowth, bucketCount)
 }

@@ -2,35 +2,36 @@ package simulation
 
 import "math"
 
-// machine has processors that its jobs share: each job gets the same part, but no more than it can
-// use.
+// machine has processors that its jobs share: processor sharing with a bound for each job (max-min
+// fairness). Jobs that can use little get what they can use. The other jobs get equal parts of the
+// rest.
 type machine struct {
 	clock   *clock
-	cores   float64
+	cores   float64 // above 0
 	jobs    []*job
 	updated float64 // time up to which jobs have progressed, in seconds
-	version int     // of the set of jobs: an alarm for an older version is ignored
+	version int     // of the set of jobs: complete ignores calls for older versions
 }
 
 // job is work for the processors of a machine.
 type job struct {
-	work, left float64 // processor seconds
-	parallel   float64 // the most processors that it can use at once
-	rate       float64 // processors that it has now
-	// served, unless it is nil, is called with the share of the job that was done between two
-	// times. done, unless it is nil, is called at the end.
-	served func(from, to, share float64)
-	done   func()
+	work        float64 // processor seconds, above 0
+	left        float64 // processor seconds that are not done
+	parallelism float64 // number of processors that it can use, above 0
+	rate        float64 // number of processors that it has now
+	// served, unless it is nil, is called with the fraction of the work that was done between two
+	// times, in seconds.
+	served func(from, to, fraction float64)
+	// done, unless it is nil, is called at the end. It may start jobs.
+	done func()
 }
 
-var never = math.Inf(1)
-
-// start adds a job, whose work must be above 0.
+// start adds a job.
 func (m *machine) start(j *job) {
 	m.advance()
 	j.left = j.work
 	m.jobs = append(m.jobs, j)
-	m.share()
+	m.divide()
 }
 
 // advance brings all jobs up to the present.
@@ -48,8 +49,8 @@ func (m *machine) advance() {
 	m.updated = now
 }
 
-// share divides the processors among the jobs, and sets the alarm for the first to end.
-func (m *machine) share() {
+// divide sets the rates of the jobs, and schedules complete for the first to end.
+func (m *machine) divide() {
 	free, waiting := m.cores, len(m.jobs)
 	for _, j := range m.jobs {
 		j.rate = 0
@@ -58,9 +59,9 @@ func (m *machine) share() {
 		part := free / float64(waiting)
 		limited := 0 // jobs that can use no more than part
 		for _, j := range m.jobs {
-			if j.rate == 0 && j.parallel <= part {
-				j.rate = j.parallel
-				free -= j.parallel
+			if j.rate == 0 && j.parallelism <= part {
+				j.rate = j.parallelism
+				free -= j.parallelism
 				limited++
 			}
 		}
@@ -76,21 +77,27 @@ func (m *machine) share() {
 		break
 	}
 	m.version++
-	first := never
+	if len(m.jobs) == 0 {
+		return
+	}
+	seconds := math.Inf(1) // until the first job ends
 	for _, j := range m.jobs {
-		first = min(first, j.left/j.rate)
+		seconds = min(seconds, j.left/j.rate)
 	}
-	if first < never {
-		version := m.version
-		m.clock.schedule(m.clock.now+first, func() { m.alarm(version) })
-	}
+	version := m.version
+	m.clock.schedule(m.clock.now+seconds, func() { m.complete(version) })
 }
 
-// leastWork is the work that a job may have left when it ends: rounding leaves such amounts.
-const leastWork = 1e-12
+// A job is done although rounding leaves absoluteTolerance of work, in processor seconds, and
+// relativeTolerance of its own work.
+const (
+	absoluteTolerance = 1e-12
+	relativeTolerance = 1e-9
+)
 
-// alarm ends the jobs that are done, unless the set of jobs has changed since it was scheduled.
-func (m *machine) alarm(version int) {
+// complete ends the jobs that are done. It does nothing if jobs have started or ended since it was
+// scheduled.
+func (m *machine) complete(version int) {
 	if version != m.version {
 		return
 	}
@@ -98,14 +105,14 @@ func (m *machine) alarm(version int) {
 	var ended []*job
 	kept := m.jobs[:0]
 	for _, j := range m.jobs {
-		if j.left <= leastWork+1e-9*j.work {
+		if j.left <= absoluteTolerance+relativeTolerance*j.work {
 			ended = append(ended, j)
 		} else {
 			kept = append(kept, j)
 		}
 	}
 	m.jobs = kept
-	m.share()
+	m.divide()
 	for _, j := range ended {
 		if j.done != nil {
 			j.done()

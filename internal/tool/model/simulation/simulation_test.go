@@ -32,7 +32,7 @@ func TestSharedProcessor(t *testing.T) {
 func TestShare(t *testing.T) {
 	m := &machine{clock: &clock{}, cores: 5}
 	for _, parallel := range []float64{1, 8, 1, 8} {
-		m.start(&job{work: 100, parallel: parallel})
+		m.start(&job{work: 100, parallelism: parallel})
 	}
 	for i, want := range []float64{1, 1.5, 1, 1.5} {
 		if got := m.jobs[i].rate; got != want {
@@ -84,10 +84,10 @@ func TestSharedCores(t *testing.T) {
 	r := Run(cfg)
 	near(t, "CPU of the root", r.CPUSeconds[0], 600*(0.005+1000*40e-6), 0.01)
 	near(t, "last watcher", r.P99, 0.004+0.030, 0.2)
-	// All begin at once: work by two processors, while writes take 0.08 s of each second.
-	begin := RunBegin(cfg, Begin{Watchers: 10_000, Resources: 10, CPUSeconds: 3e-3, WatcherSeconds: 1e-3})
-	near(t, "begin", begin.Seconds, 40/(2-0.08), 0.02)
-	near(t, "CPU of the begin", begin.CPUSeconds, 30, 1e-6)
+	// Two processors serve the storm, while writes take 0.08 s of each second.
+	storm := RunStorm(cfg, Storm{Watchers: 10_000, Resources: 10, CPUSeconds: 3e-3, WatcherSeconds: 1e-3})
+	near(t, "storm", storm.Seconds, 40/(2-0.08), 0.02)
+	near(t, "CPU of the storm", storm.CPUSeconds, 30, 1e-6)
 }
 
 // TestRepresentatives compares a tier that is simulated as a whole with a tier of which a part

@@ -8,13 +8,13 @@ import (
 // Config describes a tree and its writes.
 type Config struct {
 	Seed uint64
-	// Tiers begins with the root. Watchers read at the last tier.
+	// Tiers starts with the root. Watchers read at the last tier.
 	Tiers []Tier
 	// Classes are the kinds of writes.
 	Classes []Class
-	// Regular says that writes come at equal intervals. Else they come at random times (Poisson).
+	// Regular makes writes come at equal intervals. Otherwise they come at random times (Poisson).
 	Regular bool
-	// Seconds is the time for which writes come.
+	// Seconds is the simulated time for which writes come.
 	Seconds float64
 	// Write is the time from a write until its event is at the root.
 	Write Lognormal
@@ -23,8 +23,8 @@ type Config struct {
 	// SharedCores is the number of processors on which all processes and watchers run together.
 	// 0: each process has Tier.Cores of its own, and watchers have machines of their own.
 	SharedCores float64
-	// WatcherSeconds is the CPU of a watcher for an event. WriterSeconds is the CPU of a write
-	// outside the tree, in its client and in etcd. Both matter on shared processors alone.
+	// WatcherSeconds is the CPU of a watcher per event. WriterSeconds is the CPU per write outside
+	// the tree, in its client and in etcd. They have an effect on shared processors alone.
 	WatcherSeconds, WriterSeconds float64
 }
 
@@ -34,17 +34,17 @@ type Tier struct {
 	// Cores is the number of processors of each process that are free for events.
 	Cores float64
 	// The CPU of a process, in seconds.
-	WriteSeconds  float64 // for a write, at the root
-	FollowSeconds float64 // for an event that the process takes from the tier before
-	FeedSeconds   float64 // for an event to one process of the next tier
-	EventSeconds  float64 // for an event to one watcher
-	// ByteSeconds is the time of the network card for a byte. 0: the network is no limit.
+	WriteSeconds  float64 // per write, at the root
+	FollowSeconds float64 // per event that the process takes from the tier before
+	FeedSeconds   float64 // per event and process of the next tier
+	EventSeconds  float64 // per event and watcher
+	// ByteSeconds is the time of the network card per byte. 0: the network is no limit.
 	ByteSeconds float64
 }
 
-// Class is a kind of writes.
+// Class is a kind of writes. Each write makes one event.
 type Class struct {
-	PerSecond float64
+	PerSecond float64 // writes
 	// Watchers is the number of watchers in the whole tree that receive the event.
 	Watchers float64
 	Bytes    float64 // of the event, to a watcher
@@ -56,7 +56,7 @@ type Lognormal struct{ Median, P99 float64 }
 // z99 is the 99th percentile of the standard normal distribution.
 const z99 = 2.3263
 
-// sample returns a random time.
+// sample returns a random time, in seconds.
 func (l Lognormal) sample(random *rand.Rand) float64 {
 	if l.Median <= 0 {
 		return 0
@@ -70,7 +70,7 @@ type Result struct {
 	CPUSeconds []float64
 	Writes     int
 	Deliveries float64 // of events to watchers
-	// P50 and P99 are the times from a write to the receipt of its event, in seconds.
+	// P50 and P99 are percentiles of the time from a write to the receipt of its event, in seconds.
 	P50, P99 float64
 	// Overloaded says that work came faster than it was done. The run then ended early.
 	Overloaded bool
@@ -80,7 +80,7 @@ type Result struct {
 const (
 	// maxProcesses is the most processes of a tier that are simulated.
 	maxProcesses = 16
-	// maxJobs is the most jobs that a machine may have at once. More jobs are an overload.
+	// maxJobs bounds the jobs that a machine has at the same time. More jobs are an overload.
 	maxJobs = 1000
 )
 
@@ -95,7 +95,7 @@ type simulator struct {
 	overloaded bool
 }
 
-// newSimulator returns a simulator without appointments. cfg must not change.
+// newSimulator returns a simulator with an empty event queue. cfg must not change.
 func newSimulator(cfg *Config) *simulator {
 	r := &simulator{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	var shared *machine
@@ -130,8 +130,8 @@ func (r *simulator) start(tier, process int, j *job) {
 	r.startOn(r.tiers[tier][process], j)
 }
 
-// startOn starts a job on a machine. It does not count the work. A job without work is done at
-// once.
+// startOn starts a job on a machine. It does not count the work. A job without work is done
+// immediately.
 func (r *simulator) startOn(m *machine, j *job) {
 	if j.work <= 0 {
 		if j.done != nil {
@@ -165,18 +165,18 @@ func (r *simulator) firstArrival(class int) float64 {
 	return interval * r.random.ExpFloat64()
 }
 
-// scheduleWrites schedules the writes of a class from a time on.
-func (r *simulator) scheduleWrites(class *Class, time float64) {
-	if time >= r.cfg.Seconds || class.PerSecond <= 0 {
+// scheduleWrites schedules the writes of a class from a time in seconds on.
+func (r *simulator) scheduleWrites(class *Class, at float64) {
+	if at >= r.cfg.Seconds || class.PerSecond <= 0 {
 		return
 	}
-	r.clock.schedule(time, func() {
+	r.clock.schedule(at, func() {
 		r.write(class)
 		interval := 1 / class.PerSecond
 		if !r.cfg.Regular {
 			interval *= r.random.ExpFloat64()
 		}
-		r.scheduleWrites(class, time+interval)
+		r.scheduleWrites(class, at+interval)
 	})
 }
 
@@ -195,17 +195,18 @@ func (r *simulator) write(class *Class) {
 		r.clock.schedule(began+took, arrive)
 		return
 	}
-	// On shared processors the write is a job, which takes longer if there are others. The rest of
-	// its CPU is a second job at the same time.
+	// On shared processors the write is a job: it takes longer beside other jobs. The rest of the
+	// write's CPU is a second job at the same time.
 	shared := r.tiers[0][0]
-	r.startOn(shared, &job{work: took, parallel: 1, done: arrive})
-	r.startOn(shared, &job{work: max(0, root.WriteSeconds+r.cfg.WriterSeconds-took), parallel: 1})
+	r.startOn(shared, &job{work: took, parallelism: 1, done: arrive})
+	r.startOn(shared, &job{work: max(0, root.WriteSeconds+r.cfg.WriterSeconds-took), parallelism: 1})
 }
 
-// arrive brings an event to a process, which then sends it on. began is the time of the write.
+// arrive brings an event to a process, and starts the job that sends it on. began is the time of
+// the write, in seconds.
 func (r *simulator) arrive(class *Class, tier, process int, began float64) {
 	t := &r.cfg.Tiers[tier]
-	r.start(tier, process, &job{work: t.FollowSeconds, parallel: 1, done: func() {
+	r.start(tier, process, &job{work: t.FollowSeconds, parallelism: 1, done: func() {
 		if tier+1 < len(r.tiers) {
 			r.feed(class, tier, process, began)
 		} else {
@@ -236,7 +237,7 @@ func (r *simulator) feed(class *Class, tier, process int, began float64) {
 		}
 		child := children[0]
 		children = children[1:]
-		r.start(tier, process, &job{work: cost, parallel: 1, done: func() {
+		r.start(tier, process, &job{work: cost, parallelism: 1, done: func() {
 			r.clock.schedule(r.clock.now+r.cfg.HopSeconds, func() { r.arrive(class, tier+1, child, began) })
 			next()
 		}})
@@ -259,17 +260,17 @@ func (r *simulator) deliver(class *Class, process int, began float64) {
 	if r.cfg.SharedCores > 0 {
 		cores = r.cfg.SharedCores
 	}
-	weight, hop, parallel := r.weight(tier), r.cfg.HopSeconds, min(cores, watchers)
-	sending := watchers * max(t.EventSeconds, t.ByteSeconds*parallel*class.Bytes)
+	weight, hop, parallelism := r.weight(tier), r.cfg.HopSeconds, min(cores, watchers)
+	sending := watchers * max(t.EventSeconds, t.ByteSeconds*parallelism*class.Bytes)
 	receiving := 0.0
 	if r.cfg.SharedCores > 0 {
 		receiving = watchers * r.cfg.WatcherSeconds
 	}
 	r.result.CPUSeconds[tier] += sending * weight
 	r.startOn(r.tiers[tier][process], &job{
-		work: sending + receiving, parallel: parallel,
-		served: func(from, to, share float64) {
-			r.delivered.add(from-began+hop, to-began+hop, share*watchers*weight)
+		work: sending + receiving, parallelism: parallelism,
+		served: func(from, to, fraction float64) {
+			r.delivered.add(from-began+hop, to-began+hop, fraction*watchers*weight)
 		},
 	})
 }

@@ -187,7 +187,7 @@ func (w *Watch) events() []*Frame {
 }
 
 // countLeading returns the number of events that look like initial ones. If a bookmark ends the
-// initial events, they are the ADDED events before it, else all ADDED events at the beginning.
+// initial events, they are the ADDED events before it, else all ADDED events at the start.
 func (w *Watch) countLeading() int {
 	n := 0
 	for i := range w.Frames {

@@ -30,7 +30,7 @@ func Validators() []Validator {
 }
 
 // Validate checks all guarantees of a watch. The truth must reach at least as far as the watch.
-// The error joins one for each broken guarantee, which begins with the validator's name.
+// The error joins one for each broken guarantee, which starts with the validator's name.
 func Validate(t *Truth, w *Watch) error {
 	var errs []error
 	for _, v := range Validators() {

@@ -14,7 +14,7 @@ type Start struct {
 	Selection
 	// Revision is the requested resourceVersion. It is 0 if the request had none, or "0".
 	Revision int64
-	// Initial is set if the watch begins with the current objects. End is set if a bookmark
+	// Initial is set if the watch starts with the current objects. End is set if a bookmark
 	// has to end these initial events.
 	Initial, End bool
 	// Bookmarks is set if the client allows bookmarks.
