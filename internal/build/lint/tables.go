@@ -96,7 +96,7 @@ func exceptions() map[string]Exceptions {
 		"behind":            older("test"),
 		"causatives":        older("test"),
 		"none":              {},
-		"pronouns":          older("internal/tool", "internal/lab"),
+		"pronouns":          {},
 		"doc names":         {},
 		"function docs":     {},
 		"preposition names": {},

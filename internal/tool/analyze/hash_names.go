@@ -30,7 +30,7 @@ func (h nameHasher) hash(prefix, name string) string {
 	return prefix + hex.EncodeToString(sum[:5])
 }
 
-// hashClient hashes the names of a user and a program, unless they are Kubernetes' own or those of
+// hashClient hashes the names of a user and a program, unless they are Kubernetes' own names or names of
 // common libraries.
 func (h nameHasher) hashClient(c serverreport.Client) serverreport.Client {
 	if !isComponent(c.User) {

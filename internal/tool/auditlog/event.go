@@ -104,7 +104,7 @@ func (s *scanner) scanObject(data []byte) (n int, short, ok bool) {
 }
 
 // scanTail consumes the next member of an object after its list of records, or the end of the
-// object. The other results are as those of scanObject.
+// object. n, short and ok are as in scanObject.
 func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
 	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
 	s.list = ""

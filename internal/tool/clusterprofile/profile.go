@@ -19,7 +19,7 @@ type Profile struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Resource has the numbers of one resource. Those of a sample are extrapolated, so they are no
+// Resource has the numbers of one resource. Numbers of a sample are extrapolated, so they are not
 // integers.
 type Resource struct {
 	Resource string  `json:"resource"` // as in "deployments.apps"

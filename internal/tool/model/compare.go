@@ -124,7 +124,7 @@ func (s *fleetSimulation) compare(row *fleetRow) {
 		ProofSeconds:   row.Informers / row.Clients / row.PerSecond,
 	})
 	baseline := s.report.baseline(row.Setup)
-	writes := row.Opening.Writes / baseline.Writes // during the storm, to those of the baseline
+	writes := row.Opening.Writes / baseline.Writes // during the storm, relative to the writes of the baseline
 	add("storm, time", "s", storm.Seconds, row.Opening.Seconds)
 	add("storm, CPU", "s", storm.CPUSeconds, row.Opening.servingCost().CPUSeconds-baseline.servingCost().CPUSeconds*writes)
 	add("storm, sent", "B", informerBytes*row.Informers, row.Opening.servingCost().SentBytes-baseline.servingCost().SentBytes*writes)

@@ -3,8 +3,8 @@
 // front of either.
 //
 // A Constant is one input of the model, such as the CPU of an event to a watcher. Derive
-// computes the constants from the reports below docs/bench, and constants.json has those of this
-// repository. Each constant says whether it is measured, derived from measured numbers, or
+// computes the constants from the reports below docs/bench, and constants.json has the constants of
+// this repository. Each constant says whether it is measured, derived from measured numbers, or
 // assumed. The read load of a node comes from the profiles that millrace-lab hollow runs
 // (internal/tool/agentprofile).
 //

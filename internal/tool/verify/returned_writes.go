@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// returnedWrites has acknowledged writes in the order in which they returned. For each it has
-// the write of the highest revision among it and those before.
+// returnedWrites has acknowledged writes in the order in which they returned. For each write, newest
+// has the write with the highest revision among that write and the writes before it.
 type returnedWrites struct{ writes, newest []*Write }
 
 // add adds a write that returned after all other writes.

@@ -181,8 +181,8 @@ func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error,
 	}, nil
 }
 
-// WithTestbed opens a Testbed, runs measure with it, and closes it. It joins the errors of
-// both.
+// WithTestbed opens a Testbed, runs measure with it, and closes it. The error joins
+// the error of measure and the error of closing.
 func WithTestbed(ctx context.Context, cfg Config, measure func(*Testbed) error) (err error) {
 	bed, closeBed, err := Open(ctx, cfg)
 	if err != nil {

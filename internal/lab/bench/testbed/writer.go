@@ -74,7 +74,7 @@ func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 }
 
 // EmitDuring runs do, and sends writes at a rate until do has ended. It returns the number of
-// writes, and the joined errors of both. At rate 0 there are no writes.
+// writes, and an error that joins the error of do and the error of the writes. At rate 0 there are no writes.
 func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) (writes int, err error) {
 	if rate == 0 {
 		return 0, do()

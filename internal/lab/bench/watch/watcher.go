@@ -98,7 +98,7 @@ func (w *watcher) arrive(e testbed.Event, now int64) {
 }
 
 // resumeURI returns the request that resumes a watch after a resource version, or from its
-// start if after is "". ok is false for streams without resource versions, such as those of the
+// start if after is "". ok is false for streams without resource versions, such as streams of the
 // floor.
 func resumeURI(uri, after string) (_ string, ok bool) {
 	u, err := url.Parse(uri)
