@@ -77,6 +77,8 @@ type Etcd struct {
 		sync.Mutex
 		// byServers has the key of Backend.Servers.
 		byServers map[string]*cluster
+		// byResource has the clusters of the resources that Of was called for.
+		byResource map[schema.GroupResource]*cluster
 		// scrubMetrics is nil before the first scrubber is made.
 		scrubMetrics *scrub.Metrics
 	}
@@ -109,16 +111,32 @@ func (e *Etcd) Depth() int {
 
 // Of implements Source.
 func (e *Etcd) Of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
-	return e.get(config.Transport)
-}
-
-// get returns the backend of a cluster, and opens it on first use.
-func (e *Etcd) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	opened, err := e.getLocked(config.Transport)
+	if err != nil {
+		return nil, err
+	}
+	if e.mu.byResource == nil {
+		e.mu.byResource = map[schema.GroupResource]*cluster{}
+	}
+	e.mu.byResource[config.GroupResource] = opened
+	return &opened.Backend.Backend, nil
+}
+
+// open opens a cluster, unless it is open.
+func (e *Etcd) open(t storagebackend.TransportConfig) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, err := e.getLocked(t)
+	return err
+}
+
+// getLocked returns a cluster, and opens it on first use. The caller holds e.mu.
+func (e *Etcd) getLocked(t storagebackend.TransportConfig) (*cluster, error) {
 	servers := strings.Join(t.ServerList, ",")
 	if opened := e.mu.byServers[servers]; opened != nil {
-		return &opened.Backend.Backend, nil
+		return opened, nil
 	}
 	opened, err := e.openLocked(t, servers)
 	if err != nil {
@@ -128,7 +146,7 @@ func (e *Etcd) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 		e.mu.byServers = map[string]*cluster{}
 	}
 	e.mu.byServers[servers] = opened
-	return &opened.Backend.Backend, nil
+	return opened, nil
 }
 
 // openLocked makes the client, the cache and the feed of a cluster. It does not wait for
@@ -244,20 +262,19 @@ func (e *Etcd) Run(ctx context.Context) {
 	feeds.Wait()
 }
 
-// BrokenSince implements Source. It does not look for the cluster of the resource: of
-// several clusters, it takes the one that has been broken for the longest time.
-func (e *Etcd) BrokenSince(schema.GroupResource) (since time.Time) {
-	for _, backend := range e.All() {
-		if at := backend.Feed.BrokenSince(); since.IsZero() || !at.IsZero() && at.Before(since) {
-			since = at
-		}
+// BrokenSince implements Source.
+func (e *Etcd) BrokenSince(stored schema.GroupResource) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if opened := e.mu.byResource[stored]; opened != nil {
+		return opened.Feed.BrokenSince()
 	}
-	return since
+	return time.Time{}
 }
 
 // Ping opens a cluster, and asks every one that is open for its revision.
 func (e *Etcd) Ping(ctx context.Context, t storagebackend.TransportConfig) error {
-	if _, err := e.get(t); err != nil {
+	if err := e.open(t); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)

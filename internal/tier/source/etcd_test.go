@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/millrace/millrace/internal/feed/etcdfeed"
+	"github.com/millrace/millrace/internal/tier/cache"
 )
 
 // TestDialDoesNotPing plays etcd and counts the pings of the client. gRPC pings for
@@ -49,6 +52,35 @@ func TestDialDoesNotPing(t *testing.T) {
 	}
 	if got := <-pings; got != 0 {
 		t.Errorf("the client sent %d pings, want none", got)
+	}
+}
+
+// brokenFeed is a feed that has been broken since a time.
+type brokenFeed struct {
+	Feed
+	since time.Time
+}
+
+// BrokenSince implements Feed.
+func (f brokenFeed) BrokenSince() time.Time { return f.since }
+
+// TestBrokenSinceIsOfTheCluster has one of two clusters broken. Only its resources are.
+func TestBrokenSinceIsOfTheCluster(t *testing.T) {
+	e := NewEtcd(&Backends{Cache: cache.Config{}, Logger: slog.New(slog.DiscardHandler)}, EtcdConfig{})
+	t.Cleanup(e.Close)
+	since := time.Now()
+	for resource, feed := range map[string]brokenFeed{"events": {since: since}, "pods": {}} {
+		gr := schema.GroupResource{Resource: resource}
+		config := storagebackend.Config{Transport: storagebackend.TransportConfig{ServerList: []string{"http://" + resource + ".invalid:2379"}}}
+		if _, err := e.Of(config.ForResource(gr)); err != nil {
+			t.Fatal(err)
+		}
+		e.mu.byResource[gr].Feed = feed
+	}
+	for resource, want := range map[string]time.Time{"events": since, "pods": {}, "unknown": {}} {
+		if got := e.BrokenSince(schema.GroupResource{Resource: resource}); got != want {
+			t.Errorf("%s: %v, want %v", resource, got, want)
+		}
 	}
 }
 
