@@ -36,9 +36,9 @@
 //     load anew, of that revision or a later one. Its sink tells those who read events.
 //
 // A feed ends for two reasons only. The context has ended, and Run returns its error. Or it is
-// proven that the source has another history, and Run returns an error that wraps ErrWentBack:
-// what the sink holds means nothing then. All else is retried, and Healthy says why: ErrDoubt,
-// ErrRefused, or what the source has said.
+// proven that the source has another history, what the sink holds means nothing, and Run
+// returns an error that wraps ErrWentBack. All else is retried, and Healthy says why:
+// ErrDoubt, ErrRefused, or what the source has said.
 //
 //	Run ──► load ──► follow ──► context ended: its error
 //	         ▲ │       │ │

@@ -16,14 +16,14 @@ type Sink interface {
 	// Apply takes the events of one response, in the order of their revisions. All events
 	// of a revision are in one response. The slice is the feed's: a sink does not keep it.
 	Apply(ctx context.Context, events []Object)
-	// Progressed says that all events up to a revision have been applied.
+	// Progressed says that all events up to revision have been applied.
 	Progressed(revision int64)
 }
 
 // Loader receives the objects of one revision.
 type Loader interface {
 	// Expect says, before End, that the load is of an old revision: the events up to
-	// newest follow at once. A sink that serves no reads yet must not begin before these
+	// newest follow immediately. A sink that serves no reads yet must not begin before these
 	// events are applied.
 	Expect(newest int64)
 	// Unchanged says, before End, that no object below a prefix has changed after a

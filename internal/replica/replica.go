@@ -115,7 +115,7 @@ func (r *Replica) run(ctx context.Context) error {
 	if err := o.SetShutdownDefaults(); err != nil {
 		return err
 	}
-	memory.PaceLoad()
+	memory.SetLoadingGCPercent()
 	shares := o.MemoryShares(memory.Available())
 	b := o.NewBackends(shares, r.logger)
 	b.ReadOnly, b.MaxStaleness = true, o.BoundedStaleness

@@ -142,7 +142,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 		}
 		return o.RunServer(ctx, server, s.printWelcome)
 	}
-	memory.PaceLoad()
+	memory.SetLoadingGCPercent()
 	shares := o.MemoryShares(memory.Available())
 	b := o.NewBackends(shares, s.logger)
 	etcd := s.useEtcd(b, shares, embedded)

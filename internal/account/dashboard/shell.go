@@ -25,10 +25,10 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 const (
 	// shellRate is how many requests a second an address may send for the page's files.
-	// shellBurst is how many it may send at once. A page has some 20 files.
+	// shellBurst is how many it may send in a burst. A page has some 20 files.
 	shellRate  = 20
 	shellBurst = 100
-	// shellPages is how many requests at once a browser may send: it may load the page
+	// shellPages is how many requests a browser may send in a burst: it may load the page
 	// twice. A client with more requests is no browser.
 	shellPages = 50
 	// shellBuckets is the number of token buckets, which addresses share.

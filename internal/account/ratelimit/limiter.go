@@ -1,8 +1,7 @@
 // Package ratelimit bounds how often each of any number of clients may do something, in memory
-// of a fixed size. It is for clients that nobody vouches for: callers name a client by its
-// address (ClientOf).
+// of a fixed size. It is for clients that nobody vouches for. ClientOf names them by address.
 //
-// It is not for clients that must not pay for others: see Limiter.
+// It is not for clients that others must not slow down: clients may share a bucket.
 package ratelimit
 
 import (
@@ -49,12 +48,12 @@ func New(cfg Config) *Limiter {
 	return l
 }
 
-// Take takes a token of a client. It returns false if there is none. spent is how many tokens
-// are missing then.
+// Take takes a token of a client. It returns false if there is none. spent is the number of tokens
+// missing from the client's bucket after the call.
 func (l *Limiter) Take(client string) (spent float64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.filledLocked(client)
+	b := l.refillLocked(client)
 	if b.spent+1 > l.cfg.Burst {
 		return b.spent, false
 	}
@@ -66,19 +65,19 @@ func (l *Limiter) Take(client string) (spent float64, ok bool) {
 func (l *Limiter) Has(client string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.filledLocked(client).spent+1 <= l.cfg.Burst
+	return l.refillLocked(client).spent+1 <= l.cfg.Burst
 }
 
 // Return gives a token back that Take has taken.
 func (l *Limiter) Return(client string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.filledLocked(client)
+	b := l.refillLocked(client)
 	b.spent = max(0, b.spent-1)
 }
 
-// filledLocked returns a client's bucket with the tokens that it has now.
-func (l *Limiter) filledLocked(client string) *bucket {
+// refillLocked returns a client's bucket with the tokens that it has now.
+func (l *Limiter) refillLocked(client string) *bucket {
 	b := &l.mu.buckets[maphash.String(l.seed, client)%uint64(len(l.mu.buckets))]
 	now := time.Now()
 	b.spent = max(0, b.spent-l.cfg.Rate*now.Sub(b.at).Seconds())
@@ -86,11 +85,13 @@ func (l *Limiter) filledLocked(client string) *bucket {
 	return b
 }
 
-// clientBits is how much of an IPv6 address names a client: whoever has one address has all
-// of its network.
+// clientBits is the length of the prefix of an IPv6 address that names a client. A client with
+// one address has all of its network.
 const clientBits = 64
 
-// ClientOf names the client of a remote address, which may have a port.
+// ClientOf returns the name of the client at remote, which may have a port. The name is
+// its IPv4 address, the /64 of its IPv6 address, or the host of remote if it is
+// neither.
 func ClientOf(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		remote = host
@@ -102,6 +103,6 @@ func ClientOf(remote string) string {
 	if address = address.Unmap(); address.Is4() {
 		return address.String()
 	}
-	network, _ := address.WithZone("").Prefix(clientBits) // fails for other lengths only
+	network, _ := address.WithZone("").Prefix(clientBits) // 64 is a valid length
 	return network.String()
 }

@@ -95,7 +95,7 @@ func (c *ListCost) Add(d *ListCost) {
 type ListShape struct {
 	Shape
 	ListCost
-	// Clients are the clients that ask most, three at most.
+	// Clients are the clients whose requests took most CPU, three at most.
 	Clients []Client `json:"clients"`
 	// Advice has sentences. It is empty if nothing could be better.
 	Advice []string `json:"advice,omitempty"`

@@ -56,7 +56,7 @@ func (set *Watches) dropOldLocked(next *time.Time, drop func(before time.Time) b
 	return false
 }
 
-// dropClientsLocked drops clients that had no watch since a time. The shared account
+// dropClientsLocked drops clients that have had no watch since before. The shared account
 // inherits their events and bytes, so that sums stay.
 func (set *Watches) dropClientsLocked(before time.Time) bool {
 	dropped := false
@@ -97,7 +97,7 @@ func (set *Watches) subscriptionLocked(r *resourceAccount, selection string) *su
 	return known
 }
 
-// dropSubscriptionsLocked drops subscriptions that had no watch since a time.
+// dropSubscriptionsLocked drops subscriptions that have had no watch since before.
 func (set *Watches) dropSubscriptionsLocked(before time.Time) bool {
 	dropped := false
 	for id, s := range set.mu.subscriptions {

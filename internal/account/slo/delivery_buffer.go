@@ -21,7 +21,7 @@ type deliveryBuffer struct {
 		// written with the lock held. Loads without the lock only fetch the cache line.
 		pendingCount atomic.Uint32
 		// closed is set when the last watch is closed. Deliveries that come later are
-		// flushed at once, because no report finds the buffer any more.
+		// flushed immediately, because no report finds the buffer any more.
 		closed bool
 
 		// The fields below hold what the next flush adds to the accounts.

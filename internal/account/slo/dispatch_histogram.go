@@ -39,8 +39,8 @@ var k8sDispatchDesc = metrics.NewDesc("apiserver_watch_events_dispatch_duration_
 	[]string{"group", "resource", "stage"}, nil, metrics.ALPHA, "")
 
 // k8sDispatchCounts counts deliveries by the time of one stage. Kubernetes' own histogram counts
-// one event of one watch at a time, and looks up three buckets for it. These counts take a run of
-// events at once.
+// one event of one watch at a time, and looks up three buckets for it. These counts take a run
+// of events in one call.
 type k8sDispatchCounts struct {
 	// firstBound counts each delivery once: at the first of k8sDispatchBounds that is at least as
 	// long. The last element counts the longer deliveries.

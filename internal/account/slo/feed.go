@@ -76,7 +76,7 @@ func (f *FeedAccount) Now() time.Time {
 	return f.set.cfg.Clock.Now()
 }
 
-// Advance records that the cache has everything up to a revision. events is the number of the
+// Advance records that the cache has everything up to revision. events is the number of the
 // events that brought it there, and bytes the size of their keys and values.
 func (f *FeedAccount) Advance(revision int64, events int, bytes int64) {
 	if f == nil {

@@ -24,7 +24,7 @@ const (
 	cubicA, cubicB, cubicC = 6.0 / 35, -3.0 / 5, 10.0 / 7
 )
 
-// bucket returns the bucket of a time. Longer times than 71 minutes are in the last.
+// bucket returns the bucket of d. More than 71 minutes are in the last.
 func bucket(d time.Duration) int {
 	if d < time.Microsecond {
 		return 0

@@ -15,19 +15,20 @@ const (
 	// Requests get advice from worthCPU of a processor on, or from worthBytes a second.
 	worthCPU   = 0.01
 	worthBytes = 1 << 20
-	// A client polls if one address sends minPolledLists LISTs, or minPolledGets GETs, in
-	// a period.
+	// A client polls if its addresses send, on average, minPolledLists LISTs or minPolledGets
+	// GETs each in requestPattern.period.
 	minPolledLists = 5
 	minPolledGets  = 300
 	// A list of manyObjects is large, and so is an answer of largeAnswer bytes. A client
-	// should not take hugeAnswer bytes at once.
+	// should not take hugeAnswer bytes in one answer.
 	manyObjects = 500
 	largeAnswer = 4 << 20
 	hugeAnswer  = 32 << 20
 	// A scan wastes time if it looks at minScannedRatio objects for each object that it
 	// returns.
 	minScannedRatio = 10
-	// Scans with a limit below smallLimit do not make the cache build an index.
+	// Scans with a limit below smallLimit do not make the cache build an index. It is the
+	// default of cache.Config.IndexMinScan.
 	smallLimit = 512
 	// largeObject is the size from which metadata are a small part of an object.
 	largeObject = 2 << 10
@@ -36,16 +37,16 @@ const (
 	slowRatio   = 5
 )
 
-// requestPattern is a shape, with the client that asks for it most. It is what advice
-// is about.
+// requestPattern is what advice is about: one shape as one client sends it.
 type requestPattern struct {
 	*serverreport.Shape
-	// mean is the cost of one request.
+	// mean is the cost of one request of the shape, over all clients.
 	mean meanCost
-	// client names the client. It sent requests from an estimated number of addresses
-	// in the period.
-	client    string
-	requests  uint64
+	// client names the client.
+	client string
+	// requests is how many requests the client sent in period.
+	requests uint64
+	// addresses estimates how many addresses they came from. It may be +Inf.
 	addresses float64
 	period    time.Duration
 }
@@ -58,7 +59,7 @@ func meanOf(c *serverreport.ListCost) meanCost {
 	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
 }
 
-// periods are the times that costs of accounts, and of their partners, add up.
+// periods are the periods over which costs of accounts, and of their partners, are summed.
 type periods struct{ accounts, partners time.Duration }
 
 func periodsOf(now, began time.Time) periods {
@@ -74,19 +75,19 @@ func worthAdvice(cpu, bytes float64, period time.Duration) bool {
 	return cpu >= worthCPU*period.Seconds() || bytes >= worthBytes*period.Seconds()
 }
 
-// adviseShape gives advice on all requests of a shape. It names the client that asks
-// most.
-func adviseShape(s *summary[serverreport.Shape, serverreport.Client], spans periods) []string {
-	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), spans.accounts) || len(s.partners) == 0 {
+// adviseShape gives advice on all requests of a shape. It names the client whose requests took
+// most CPU.
+func adviseShape(s *summary[serverreport.Shape, serverreport.Client], over periods) []string {
+	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), over.accounts) || len(s.partners) == 0 {
 		return nil
 	}
 	p := &s.partners[0]
-	pattern := requestPattern{Shape: s.key, mean: meanOf(&s.cost), client: p.key.Name(), requests: p.requests, addresses: p.addresses, period: spans.partners}
+	pattern := requestPattern{Shape: s.key, mean: meanOf(&s.cost), client: p.key.Name(), requests: p.requests, addresses: p.addresses, period: over.partners}
 	return pattern.advice()
 }
 
 // adviseClient gives advice on the most expensive shape of a client. costs are by shape.
-func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map[serverreport.Shape]serverreport.ListCost, spans periods) []string {
+func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map[serverreport.Shape]serverreport.ListCost, over periods) []string {
 	if len(c.partners) == 0 {
 		return nil
 	}
@@ -95,8 +96,8 @@ func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map
 	if !ok {
 		return nil
 	}
-	pattern := requestPattern{Shape: p.key, mean: meanOf(&cost), client: c.key.Name(), requests: p.requests, addresses: p.addresses, period: spans.partners}
-	if !worthAdvice(p.cpu, pattern.mean.bytes*float64(p.requests), spans.partners) {
+	pattern := requestPattern{Shape: p.key, mean: meanOf(&cost), client: c.key.Name(), requests: p.requests, addresses: p.addresses, period: over.partners}
+	if !worthAdvice(p.cpu, pattern.mean.bytes*float64(p.requests), over.partners) {
 		return nil
 	}
 	return pattern.advice()
@@ -116,8 +117,7 @@ func (p *requestPattern) advice() []string {
 
 func (p *requestPattern) isList() bool { return p.Verb == "list" }
 
-// beginsAnew reports whether the request neither continues a list nor asks for a
-// certain revision.
+// beginsAnew reports whether the request neither continues a list nor names a revision.
 func (p *requestPattern) beginsAnew() bool {
 	return p.Revision == serverreport.RevisionUnset || p.Revision == serverreport.RevisionAny
 }
@@ -129,16 +129,16 @@ func (p *requestPattern) polling() string {
 		return ""
 	}
 	minutes := max(1, int(math.Round(p.period.Minutes())))
-	seen := fmt.Sprintf("%s sent %d GETs of %s in %d min", p.client, p.requests, p.Resource, minutes)
-	do := "read them from an informer, which watches, instead"
+	observed := fmt.Sprintf("%s sent %d GETs of %s in %d min", p.client, p.requests, p.Resource, minutes)
+	remedy := "read them from an informer, which watches, instead"
 	if p.isList() {
-		seen = fmt.Sprintf("%s sent %d LISTs alike of %s in %d min", p.client, p.requests, p.Resource, minutes)
-		do = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
+		observed = fmt.Sprintf("%s sent %d identical LISTs of %s in %d min", p.client, p.requests, p.Resource, minutes)
+		remedy = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
 	}
 	if p.Revision == serverreport.RevisionUnset {
-		do += "; as long as it polls, resourceVersion=0 spares each request a question to etcd, if an answer may be a moment old"
+		remedy += "; as long as it polls, resourceVersion=0 saves each request a read of etcd, if an answer may be a moment old"
 	}
-	return seen + ": " + do + "."
+	return observed + ": " + remedy + "."
 }
 
 const namespaceField = "metadata.namespace"
@@ -149,7 +149,7 @@ func (p *requestPattern) namespace() string {
 		return ""
 	}
 	resource, _, _ := strings.Cut(p.Resource, ".")
-	return fmt.Sprintf("List …/namespaces/NAME/%s instead of selecting the field %s: the answer is the same, no object has to be asked, and no right to list other namespaces is needed.", resource, namespaceField)
+	return fmt.Sprintf("List …/namespaces/NAME/%s instead of selecting the field %s: the answer is the same, no object has to be examined, and no right to list other namespaces is needed.", resource, namespaceField)
 }
 
 // unindexed returns advice about selectors that no index serves.
@@ -158,11 +158,11 @@ func (p *requestPattern) unindexed() string {
 	if p.Path != "scan" || selectors == "" || p.mean.scanned < manyObjects || p.mean.scanned < minScannedRatio*p.mean.objects {
 		return ""
 	}
-	do := "a requirement of a value (=, in) or of a label's presence gets an index by itself after two such lists: add one that most objects do not meet"
+	remedy := "a requirement of a value (=, in) or of a label's presence gets an index after two such lists: add one that few objects meet"
 	if p.Limit > 0 && p.Limit < smallLimit {
-		do = fmt.Sprintf("lists with a limit below %d do not make the server learn an index: leave the limit out, or list once without it every few minutes", smallLimit)
+		remedy = fmt.Sprintf("lists with a limit below %d do not make the server learn an index: leave the limit out, or list once without it every few minutes", smallLimit)
 	}
-	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, p.mean.scanned, p.mean.objects, do)
+	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, p.mean.scanned, p.mean.objects, remedy)
 }
 
 // indexableSelectors returns the selectors, without the selector of the namespace.
@@ -196,7 +196,7 @@ func (p *requestPattern) pages() string {
 	if !p.isList() || p.Limit > 0 || p.Revision != serverreport.RevisionUnset || !p.plainJSON() || p.mean.bytes < hugeAnswer {
 		return ""
 	}
-	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", p.mean.bytes/1e6)
+	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, all of which the client has to hold.", p.mean.bytes/1e6)
 }
 
 // metadata returns advice about whole objects where their metadata may be enough.

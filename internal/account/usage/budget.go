@@ -158,7 +158,7 @@ func (s *budgetStripe) makeRoomLocked(now time.Time) {
 	delete(s.mu.spent, least)
 }
 
-// leftAt returns what is left of the expense at a time.
+// leftAt returns what is left of the expense at now.
 func (s expense) leftAt(now time.Time) expense {
 	paid := now.Sub(s.at).Seconds() / budgetWindow.Seconds()
 	return expense{cpu: max(0, s.cpu-paid), bytes: max(0, s.bytes-paid), at: now}

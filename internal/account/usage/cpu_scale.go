@@ -99,7 +99,7 @@ func (s *cpuScale) apply(now time.Time, cpu, seconds float64) float64 {
 func toDuration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // chargeLocked gives a request CPU of the seconds from began on. charged is what the
-// request was given before. chargeLocked returns what the request has then.
+// request was given before. chargeLocked returns what the request has afterwards.
 func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) time.Duration {
 	var used, estimated time.Duration
 	for second := min(began, s.mu.newest-shareSeconds+1); second <= s.mu.newest; second++ {

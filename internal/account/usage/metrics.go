@@ -23,7 +23,7 @@ func (s *series) add(c *serverreport.ListCost) {
 	s.cpu.Add(int64(c.CPU * 1e9))
 }
 
-// seriesKey has the path of serverreport.Shape.Path.
+// seriesKey names a series. path is as in serverreport.Shape.Path.
 type seriesKey struct{ resource, path string }
 
 // seriesSet has the series of resources that the server stores, up to maxSeries. All
@@ -33,7 +33,7 @@ type seriesSet struct {
 		sync.Mutex
 		series map[seriesKey]*series
 		// gone has the requests and bytes of resources that are gone, without requests that
-		// were passed on.
+		// were passed on. Accounts.AnsweredTotals includes them.
 		gone struct{ requests, bytes uint64 }
 	}
 }
@@ -79,7 +79,7 @@ func (set *seriesSet) forget(gone func(resource string) bool) {
 	}
 }
 
-// Collector reads the accounts at each scrape.
+// Collector returns a collector that reads the accounts at each scrape.
 func (a *Accounts) Collector() metrics.StableCollector { return &collector{accounts: a} }
 
 type collector struct {
@@ -92,7 +92,7 @@ func describe(name, help string, labels ...string) *metrics.Desc {
 }
 
 var (
-	listCPUDesc      = describe("list_cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
+	listCPUDesc      = describe("list_cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how the cache found objects (key, range, index, scan), or that the request failed before, was passed on, or shared the answer to another one that was passed on.", "resource", "path")
 	listBytesDesc    = describe("list_cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
 	listRequestsDesc = describe("list_cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
 	listPacedDesc    = describe("list_paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")

@@ -62,7 +62,7 @@ const (
 	maxTickets = 16_384
 )
 
-// newPacer makes a pacer that admits its first client at once.
+// newPacer makes a pacer that admits its first client immediately.
 func newPacer(now time.Time) *pacer {
 	return &pacer{dueUpTo: 1, advancedAt: now, tickets: map[uint64]ticket{}}
 }
@@ -98,7 +98,7 @@ func (p *pacer) admit(now time.Time, client uint64, room int) time.Duration {
 	}
 	next := max(p.lastIssued+1, p.dueUpTo)
 	if next <= p.dueUpTo {
-		// Nobody is ahead of the client. It takes the next number, which is due at once.
+		// Nobody is ahead of the client. It takes the next number, which is due immediately.
 		p.lastIssued = next
 		return 0
 	}

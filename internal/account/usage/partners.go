@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// partners are the shapes that a client asks for most, or the clients that ask most
-// for a shape. Rank is by CPU.
+// partners are the shapes on which a client's requests took most CPU, or the clients whose
+// requests for a shape took most.
 //
 // It is a small Space-Saving sketch, as heavyHitters is a large one: a new partner takes
 // the place of the lightest partner and inherits its weight. The zero value is empty.

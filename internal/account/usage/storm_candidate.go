@@ -36,10 +36,12 @@ type candidateStorm struct {
 	// baselineStep is the step up to which baseline is computed.
 	baselineStep int64
 
+	// byConnection reports whether connections are counted in place of hosts. It does not
+	// change during a storm.
+	byConnection bool
+
 	// storm is nil while there is none. The following fields belong to the storm.
 	storm *serverreport.Storm
-	// byConnection reports whether connections are counted in place of hosts.
-	byConnection bool
 	// listed are the clients of the storm so far.
 	listed distinct.Counter
 	// pacer is nil if the storm is not paced.
@@ -47,16 +49,19 @@ type candidateStorm struct {
 }
 
 const (
-	fewClients  = 5
-	manyClients = 20
-	// baselineWeight is the weight of one step in the baseline. After four minutes, what
-	// goes on makes up half of it.
+	// A storm has at least fewClients if they are a third of the group, or at least
+	// manyClients if they are a twentieth of it.
+	fewClients, largeShare  = 5, 3
+	manyClients, smallShare = 20, 20
+	// baselineWeight is the weight of one step in the baseline. After four minutes a new
+	// level counts for half.
 	baselineWeight = 0.03
 )
 
-// isStormSize reports whether a number of clients, out of a group, is a storm.
+// isStormSize reports whether that many clients, out of a group, are a storm. See the diagram
+// of stormDetector.
 func isStormSize(clients, group int) bool {
-	return clients >= fewClients && 3*clients >= group || clients >= manyClients && 20*clients >= group
+	return clients >= fewClients && largeShare*clients >= group || clients >= manyClients && smallShare*clients >= group
 }
 
 // maybeProxied reports whether hosts are so few that they may be proxies of many clients.
@@ -68,9 +73,9 @@ func (c *candidateStorm) tooFew() bool {
 	return c.hosts.ExactBound() < fewClients && c.connections.ExactBound() < manyClients
 }
 
-// stale reports whether the candidate holds nothing worth keeping. Then its window is
-// empty, and its baseline is at most what one client adds in one window. Most candidates
-// have one request only.
+// stale reports whether the candidate holds nothing worth keeping. It was quiet for groupWindow,
+// or for stormWindow with a baseline of about one client. Most candidates have one request
+// only.
 func (c *candidateStorm) stale(now time.Time) bool {
 	quiet := now.Sub(c.lastSeen)
 	return quiet > groupWindow || quiet > stormWindow && c.baseline <= stormSteps*baselineWeight
@@ -89,7 +94,7 @@ func (c *candidateStorm) updateBaseline(now time.Time, clients int) {
 	}
 	for ; c.baselineStep < step; c.baselineStep++ {
 		if step-c.baselineStep > int64(groupWindow/(stormWindow/stormSteps)) {
-			c.baseline, c.baselineStep = 0, step-1
+			c.baseline, c.baselineStep = 0, step-1 // what was before the gap is not usual any more
 		}
 		c.baseline += baselineWeight * (float64(clients) - c.baseline)
 	}

@@ -177,7 +177,7 @@ func (s *stormDetector) evaluateLocked(key candidateKey, c *candidateStorm, now 
 		clients, group = connections, groupConnections
 	}
 	switch {
-	case c.storm == nil && aboveBaseline && isStormSize(clients, group) && (!c.byConnection || 3*clients >= group):
+	case c.storm == nil && aboveBaseline && isStormSize(clients, group) && (!c.byConnection || largeShare*clients >= group):
 		s.beginLocked(key, c, now)
 		s.logStorm("Storm of relists began", c.storm, clients, group)
 	case c.storm == nil:

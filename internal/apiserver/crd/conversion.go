@@ -42,7 +42,7 @@ type webhookConverter struct {
 		queue []*pendingConversion
 		// reviews is the number of goroutines that empty the queue.
 		reviews int
-		// objects bounds the objects in a review. It follows the webhook's speed (pace).
+		// objects bounds the objects in a review. It follows the webhook's speed (adaptReviewSize).
 		objects int
 	}
 }
@@ -172,7 +172,7 @@ func (c *webhookConverter) review() {
 		}
 		began := time.Now()
 		c.convert(batch)
-		c.pace(len(batch), time.Since(began))
+		c.adaptReviewSize(len(batch), time.Since(began))
 	}
 }
 
@@ -199,8 +199,8 @@ func (c *webhookConverter) takeBatch() []*pendingConversion {
 	return batch
 }
 
-// pace adapts the size of reviews to the time that the last one took.
-func (c *webhookConverter) pace(objects int, took time.Duration) {
+// adaptReviewSize adapts the size of reviews to a review of that many objects, which took took.
+func (c *webhookConverter) adaptReviewSize(objects int, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

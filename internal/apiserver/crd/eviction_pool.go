@@ -41,7 +41,7 @@ func (e *poolEntry) pooled() *poolEntry { return e }
 
 func (e *poolEntry) use(now time.Time) { e.used.Store(now.UnixNano()) }
 
-// usedSince reports whether an entry was used after a time.
+// usedSince reports whether an entry was used after t.
 func (e *poolEntry) usedSince(t time.Time) bool { return e.used.Load() > t.UnixNano() }
 
 // grow adds to the size of an entry, and puts it into the pool if it is not there.

@@ -150,7 +150,7 @@ func (c *resourceRequest) needsWriter() bool {
 	return false
 }
 
-// serve answers a request. A watch gives its reference back at once, because it ends with
+// serve answers a request. A watch gives its reference back immediately, because it ends with
 // the servedDefinition.
 func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *resourceRequest) {
 	if longRunning(req, c.info) {

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// Route returns the route that answers reads of a version from stored bytes. It is nil for
-// a version that is not served: Kubernetes' handlers answer then. It implements
+// Route returns the route that answers reads of a version from stored bytes. If the
+// version is not served, it is nil and Kubernetes' handlers answer. It implements
 // read.Finder.
 func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 	row := s.catalog.Find(gvr.Group, gvr.Resource)

@@ -20,8 +20,8 @@ import (
 
 // The names by which this package's tests know definitiontest's functions.
 var (
-	stored            = definitiontest.Stored
-	decoded           = definitiontest.Decoded
+	stored            = definitiontest.EncodeStored
+	decoded           = definitiontest.DecodeStored
 	randomDefinitions = definitiontest.Random
 	wide              = definitiontest.Wide
 )

@@ -98,7 +98,7 @@ func (c *Custom) setRow(group, name string, row *crd.Definition) aggregated.Reso
 	return c.mu.manager
 }
 
-// SetManager sets a manager of Kubernetes that each change is forwarded to at once. It must
+// SetManager sets a manager of Kubernetes that each change is immediately forwarded to. It must
 // be called before the first change.
 func (c *Custom) SetManager(m aggregated.ResourceManager) {
 	c.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// eventBatch is how many events a handler reads from the log at once.
+// eventBatch is how many events a handler reads from the log in one call.
 const eventBatch = 64
 
 // storedHandler calls one event handler of a storedInformer. It reads the log with a

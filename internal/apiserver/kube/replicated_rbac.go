@@ -117,8 +117,8 @@ type decodedObjects struct {
 	bySubject map[bindingSubject]map[string]object
 }
 
-// decodedObject is an entry and its decoded object. The object is nil if the entry cannot
-// be decoded: it gives no right then.
+// decodedObject is an entry and its decoded object. If the entry cannot be decoded, the
+// object is nil and gives no right.
 type decodedObject struct {
 	entry  *entry.Entry
 	object object

@@ -20,9 +20,9 @@ import (
 	"github.com/millrace/millrace/internal/conn/growstack"
 )
 
-// watchChain lets a watch leave Kubernetes' filters once it has begun. The filters' deep
-// stack is released then. The filters' work at a request's end waits for the end of the
-// watch.
+// watchChain lets a watch leave Kubernetes' filters once it has begun. That releases
+// the filters' deep stack. The filters' work at a request's end waits for the end of
+// the watch.
 //
 //	request's goroutine              filters' goroutine
 //	ServeHTTP ──────────────────────► filters ─► innermost handler:
@@ -51,8 +51,7 @@ type watchChain struct {
 // watchRequest is the state of a watch in a watchChain.
 type watchRequest struct {
 	task routine.Task
-	// ctx is the innermost context of a watch that has left the filters. It is nil until
-	// then.
+	// ctx is the innermost context. It is nil until the watch has left the filters.
 	ctx context.Context
 	// forget removes the watch from the watches that fairness counts. It is nil if
 	// fairness does not count the watch.

@@ -80,8 +80,8 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*
 	return made, made.encode(merged)
 }
 
-// buildOrMiss is buildWhole, and leaves out a definition that cannot be read, or whose builder
-// panics. The base is incomplete then.
+// buildOrMiss is buildWhole. If a definition cannot be read or its builder panics, it
+// is left out and the base is incomplete.
 func (s *Server) buildOrMiss(d *crd.Definition, made *base) (built *spec.Swagger, err error) {
 	err = s.config.Panics.Guard(panics.OpenAPI, func() (err error) {
 		built, err = s.buildWhole(d)

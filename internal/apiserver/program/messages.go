@@ -21,14 +21,16 @@ import (
 )
 
 // NewLogger makes a logger that writes where Kubernetes' own logs go, in their
-// format and as their flags say. Every component of ours gets it by its Config.
+// format and as their flags say. Components get it in their Config.
 func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
 
-// startedAs is the first argument, which commands of Kubernetes change.
+// startedAs is os.Args[0] as the process was started, or millrace if there is none. Package
+// internal/cli/server changes os.Args later.
 var startedAs = slices.Concat(os.Args, []string{"millrace"})[0]
 
-// Name returns the name that the process was started by, for advice. A link that is named
-// as a program of Kubernetes has other commands, so it is millrace then.
+// Name returns the name of the program for advice: the one that the process was started
+// by. Under the name kube-apiserver the program has no other commands, so advice names
+// millrace instead.
 func Name() string {
 	if filepath.Base(startedAs) == "kube-apiserver" {
 		return "millrace"
@@ -36,7 +38,8 @@ func Name() string {
 	return startedAs
 }
 
-// PrintStart says where the log is, until the server is ready.
+// PrintStart prints where the log is, if it is a file. Otherwise the user would see nothing before
+// the server is ready.
 func (o *Options) PrintStart(out io.Writer) {
 	if o.LogFile != "" {
 		fmt.Fprintf(out, "millrace starts; the log is %s\n", o.LogFile)
@@ -65,15 +68,15 @@ func (o *Options) Explain(err error) error {
 	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
 		return fmt.Errorf("%w: %s", err, source.CheckEtcdFlags)
 	}
-	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
+	if flags := o.flagsWithValueIn(err.Error()); len(flags) > 0 {
 		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
 	}
 	return fmt.Errorf("%w: see millrace %s --help", err, o.command)
 }
 
-// flagsNamedIn returns the flags set by the user whose values occur in an error's text.
-// Short values, numbers and booleans occur by chance, so they do not count.
-func (o *Options) flagsNamedIn(text string) []string {
+// flagsWithValueIn returns the flags set by the user whose values occur in text. Only flags of
+// type string count, from three bytes on: other values occur by chance.
+func (o *Options) flagsWithValueIn(text string) []string {
 	var flags []string
 	o.flags.Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); len(value) > 2 && f.Value.Type() == "string" && strings.Contains(text, value) {

@@ -72,7 +72,7 @@ type ReadTier struct {
 func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *transcode.Proofs) (*ReadTier, error) {
 	budget := b.Cache.Budget
 	cachermetrics.Register()
-	// Package slo has this family, and counts runs of events at once.
+	// Package slo has this family, and counts a run of events in one call.
 	legacyregistry.Registerer().Unregister(cachermetrics.DispatchStageDuration)
 	counters, err := read.NewMetrics(legacyregistry.Register)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// longSentences finds sentences of comments that are too long to be understood at once.
+// longSentences finds sentences of comments that are too long to be understood in one reading.
 func longSentences(t *Tree) []Finding {
 	return findInSentences(t, func(sentence string) string {
 		if words := len(strings.Fields(sentence)); words > maxSentenceWords {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// paragraphs finds paragraphs of documents that are too long to be read at once.
+// paragraphs finds paragraphs of documents that are too long to be read in one go.
 // Tables and code are left out. An item of a list is a paragraph of its own.
 func paragraphs(t *Tree) []Finding {
 	var found []Finding

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// askBytes is how many bytes a source is asked for at once.
+	// askBytes is how many bytes a source is asked for in one call.
 	askBytes = 16 << 10
 	// maxChunk is the payload of a chunk which, with its size line and line ends, fills a
 	// batch.

@@ -26,7 +26,7 @@ const (
 	// greetingTimeout is how long a client may take to send its preface and settings.
 	greetingTimeout = 10 * time.Second
 	// farewellTimeout is how long a client has to read the last frames of a connection,
-	// or of a stream whose handler was aborted. Closing at once while bytes of the client
+	// or of a stream whose handler was aborted. Closing immediately while bytes of the client
 	// are under way would make TCP reset the connection. The client would then lose what
 	// it has not read.
 	farewellTimeout = time.Second
@@ -270,7 +270,7 @@ func (c *conn) drain() {
 }
 
 // goAwayAfterLocked sends a GOAWAY: after the stream if its end is about to be sent, else
-// at once. Some clients neither read nor send anything more on a connection after a
+// immediately. Some clients neither read nor send anything more on a connection after a
 // GOAWAY.
 func (c *conn) goAwayAfterLocked(s *stream, ends bool) {
 	if ends && s.state != streamClosed {

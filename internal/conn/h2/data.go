@@ -12,7 +12,7 @@ func (c *conn) ignoreLocked(f http2.Frame) error {
 }
 
 // refundLocked counts a dropped DATA frame against the connection's window and credits
-// its bytes at once.
+// its bytes immediately.
 func (c *conn) refundLocked(f *http2.DataFrame) error {
 	if !c.mu.in.take(int(f.Length)) {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
@@ -83,7 +83,7 @@ func (c *conn) countEmpty(f *http2.DataFrame) error {
 	return nil
 }
 
-// receiveLocked appends a frame's data to its stream's body. Padding is credited at once,
+// receiveLocked appends a frame's data to its stream's body. Padding is credited immediately,
 // and so are bytes that the handler will not read.
 func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
 	c.mu.in.take(length)

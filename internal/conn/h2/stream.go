@@ -191,7 +191,7 @@ func (s *stream) writeTooLong() {
 	s.reset(http2.ErrCodeInternal, fmt.Errorf("h2: writing the response: %w", os.ErrDeadlineExceeded))
 }
 
-// setDeadline calls act at a time: at once if it is past, never if it is zero. It
+// setDeadline calls act at that time: immediately if it is past, never if it is zero. It
 // replaces the deadline in timer.
 func (s *stream) setDeadline(timer **time.Timer, at time.Time, act func()) {
 	after := time.Until(at)

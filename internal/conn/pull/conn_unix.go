@@ -46,10 +46,10 @@ type Conn struct {
 		unwritten []byte
 		err       error
 		// records gathers the records of a batch. It is nil outside writeBatch: each
-		// write then goes to the socket at once.
+		// write then goes to the socket immediately.
 		records *recordBuffer
 		// flushing is set while records are written to the socket without the lock.
-		// Writes that come meanwhile are appended to pending, and return at once.
+		// Writes that come meanwhile are appended to pending, and return immediately.
 		// Otherwise a client that does not read would block the alert that TLS sends in
 		// Close, and Close with it. pending holds maxPending bytes at most; a client that
 		// provokes more is disconnected.

@@ -50,7 +50,7 @@ var processWorkers = newWorkerPool(runtime.GOMAXPROCS(0))
 // A worker ends if limit others are idle, or more than limit run after its write has
 // returned.
 type workerPool struct {
-	// limit is the number of workers that run at once, and also the number of workers
+	// limit is the number of workers that run at the same time, and also the number of workers
 	// that stay idle.
 	limit int
 	mu    struct {
@@ -130,7 +130,7 @@ func (p *workerPool) next(w *Worker) Task {
 }
 
 // Write writes to a connection, or to TLS above one. While the write blocks, another
-// worker runs. w may be nil: the caller is no worker then.
+// worker runs. w is nil if the caller is no worker.
 func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 	conn := connBelow(c)
 	if w != nil {

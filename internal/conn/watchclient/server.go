@@ -25,16 +25,16 @@ type Server struct {
 	authority string // the :authority of requests: host, and port if the URL has one
 	prefix    string // path in front of all paths
 	tls       *tls.Config
-	// credentials adds the Authorization header to a request, if there is one. It ends in
-	// headerEcho (see authorization).
+	// credentials adds the Authorization header to a request if the user has a token or
+	// password. It ends in headerEcho (see authorization).
 	credentials http.RoundTripper
-	// dialSemaphore bounds how many handshakes are made at once. A send takes a slot, a
-	// receive frees it.
+	// dialSemaphore bounds the simultaneous handshakes. A send takes a slot, a receive frees
+	// it.
 	dialSemaphore chan struct{}
 }
 
-// NewServer reads the address and credentials, and connects to nothing. maxDials is how
-// many handshakes may be made at once.
+// NewServer reads the address and credentials, and connects to nothing. maxDials bounds the
+// simultaneous handshakes. It must be positive.
 func NewServer(cfg *rest.Config, maxDials int) (*Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -90,15 +90,15 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	raw, err := (&tls.Dialer{Config: s.tls}).DialContext(ctx, "tcp", s.address)
+	c, err := (&tls.Dialer{Config: s.tls}).DialContext(ctx, "tcp", s.address)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if raw.(*tls.Conn).ConnectionState().NegotiatedProtocol != "h2" {
-		_ = raw.Close()
+	if c.(*tls.Conn).ConnectionState().NegotiatedProtocol != "h2" {
+		_ = c.Close()
 		return nil, errNoHTTP2
 	}
-	return raw, nil
+	return c, nil
 }
 
 var errNoHTTP2 = errors.New("the server does not speak HTTP/2: point --server at the API server itself, not at a proxy for HTTP/1.1")

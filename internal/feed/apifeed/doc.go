@@ -6,9 +6,9 @@
 // it came from etcd, under the key that etcd has. Resource versions are the server's and never
 // made up.
 //
-// The caller makes a Feed for each resource and runs it until its context ends. Run also
-// ends when it is proven that the server has gone back in time, because nothing that was read
-// before can be trusted then. Config.WentBack is the proof. A feed that is refused, silent or
-// in doubt goes on: the caller decides by Healthy, BrokenSince and Refused what becomes of its
-// readers. The package decodes no objects: it reads names and versions out of bytes.
+// The caller makes a Feed for each resource and runs it until its context ends. Run also ends
+// when it is proven that the server has gone back in time (Config.WentBack): nothing that was
+// read before can be trusted. A feed that is refused, silent or in doubt goes on: the caller
+// decides by Healthy, BrokenSince and Refused what becomes of its readers. The package decodes
+// no objects: it reads names and versions out of bytes.
 package apifeed

@@ -42,7 +42,7 @@ type Config struct {
 	// would tell what they have in common with the text of others.
 	Uncompressed bool
 	// LoadSemaphore is shared by feeds, and has as many slots as feeds may load at a time. Nil
-	// means that the feed loads at once.
+	// means that the feed loads immediately.
 	LoadSemaphore chan struct{}
 	// WentBack is called when the server seems to have another history of this resource. It
 	// reports whether all resources have another history, which ends the feed. Otherwise the
@@ -210,7 +210,7 @@ func (f *Feed) resumeKept(ctx context.Context) error {
 // setLoaded records that the sink has all objects.
 func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
 
-// endLoad ends a load of objects whose history the server has. Reads may follow at once.
+// endLoad ends a load of objects whose history the server has. Reads may follow immediately.
 func (f *Feed) endLoad(ctx context.Context, loader feed.Loader, revision int64) {
 	f.confirmed.set(true)
 	loader.End(ctx, revision)

@@ -41,7 +41,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 	return err
 }
 
-// confirmHistory checks that the server has, at a revision, the witness as the feed has read
+// confirmHistory checks that the server has, at revision, the witness as the feed has read
 // it. The error wraps f.other if the server has another history, and errSentOtherwise if it has
 // the witness at its revision with other bytes. It wraps errExpired if the server no longer
 // knows, and errUnasked if it does not take the question. Other bytes are no other history. A
@@ -66,7 +66,7 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witne
 	return nil
 }
 
-// confirmObject checks that the server has an object at a revision, or that it does not have
+// confirmObject checks that the server has an object at revision, or that it does not have
 // one that was deleted.
 func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object) error {
 	atRevision, refusal := f.readObject(ctx, o, revision)
@@ -102,7 +102,7 @@ func (f *Feed) isBehind(wasAt, isAt int64) error {
 	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, wasAt, isAt)
 }
 
-// readObject lists an object at a revision, or at the newest one if that is 0. The list of
+// readObject lists an object at revision, or at the newest one if that is 0. The list of
 // one object by its name costs the server the look-up of one key.
 func (f *Feed) readObject(ctx context.Context, o *feed.Object, revision int64) (list, error) {
 	collection, name := f.collectionOf(o.Key)

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// loadBatch is how many objects are handed to the sink at once.
+// loadBatch is how many objects are handed to the sink in one call.
 const loadBatch = 500
 
 // errNoOrder says that a watch does not begin with all objects in the order of their keys,
@@ -19,7 +19,7 @@ const loadBatch = 500
 var errNoOrder = errors.New("the API server's watch-list has no order")
 
 // initialEvents are the objects with which a watch begins. They go to the sink in batches
-// while they arrive: all of a large resource are not in memory at once.
+// while they arrive: all of a large resource are not in memory at the same time.
 type initialEvents struct {
 	loader feed.Loader
 	batch  []feed.Object

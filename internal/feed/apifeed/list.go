@@ -148,7 +148,7 @@ func (f *Feed) Newest(ctx context.Context) (int64, error) {
 	return parseRevision(page.Metadata.ResourceVersion)
 }
 
-// countAt reads how many objects there were at a revision.
+// countAt reads how many objects there were at revision.
 func (f *Feed) countAt(ctx context.Context, revision int64) (int64, error) {
 	page, err := f.firstObject(ctx, revision)
 	if err != nil {
@@ -169,7 +169,7 @@ type firstPage struct {
 	Items    []json.RawMessage `json:"items"`
 }
 
-// firstObject lists one object of the resource at a revision, or at the newest one if that is 0.
+// firstObject lists one object of the resource at revision, or at the newest one if that is 0.
 func (f *Feed) firstObject(ctx context.Context, revision int64) (page firstPage, err error) {
 	parameters := url.Values{"limit": {"1"}}
 	if revision > 0 {
@@ -182,7 +182,7 @@ func (f *Feed) firstObject(ctx context.Context, revision int64) (page firstPage,
 	return page, err
 }
 
-// setExact asks for the state of a revision.
+// setExact asks for the state at exactly revision.
 func setExact(parameters url.Values, revision int64) {
 	parameters.Set("resourceVersion", strconv.FormatInt(revision, 10))
 	parameters.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))

@@ -82,7 +82,7 @@ func (f *Feed) noteRefusal(status int) (changed bool) {
 	return true
 }
 
-// Retry makes a feed that waits to try again do so at once.
+// Retry makes a feed that waits to try again do so immediately.
 func (f *Feed) Retry() {
 	select {
 	case f.retry <- struct{}{}:

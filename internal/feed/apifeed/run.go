@@ -150,7 +150,7 @@ type attempts struct {
 		sync.Mutex
 		// cut ends the attempt that runs. It is nil if no attempt runs.
 		cut context.CancelCauseFunc
-		// pending is why the next attempt ends at once.
+		// pending is why the next attempt ends immediately.
 		pending error
 	}
 }

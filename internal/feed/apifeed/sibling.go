@@ -82,7 +82,7 @@ func (f *Feed) loadSibling(ctx context.Context) error {
 	return nil
 }
 
-// confirmCount checks that the server had a number of objects at a revision. The witness does not
+// confirmCount checks that the server had that many objects at revision. The witness does not
 // show histories that part after it. With creations or deletions since, their numbers differ
 // unless there are as many creations as deletions. Changes of other objects do not show.
 func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) error {

@@ -51,7 +51,7 @@ func (f *Feed) loadRevisions(ctx context.Context, history bool) (from, newest in
 	return from, max(from, newest), nil
 }
 
-// countAt counts the objects at a revision; 0 is the newest. It fails with ErrCompacted if
+// countAt counts the objects at revision; 0 is the newest. It fails with ErrCompacted if
 // etcd does not hold the revision. A watch would tell as much, but make etcd read all
 // events since.
 func (f *Feed) countAt(ctx context.Context, revision int64) (*clientv3.GetResponse, error) {
@@ -63,7 +63,7 @@ func (f *Feed) countAt(ctx context.Context, revision int64) (*clientv3.GetRespon
 }
 
 // compactRevision returns the revision that etcd was compacted to. gone must be a
-// revision that etcd no longer holds: a watch from it ends at once with the answer.
+// revision that etcd no longer holds: a watch from it ends immediately with the answer.
 func (f *Feed) compactRevision(ctx context.Context, gone int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, compactedTimeout)
 	defer cancel()

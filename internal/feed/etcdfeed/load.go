@@ -128,7 +128,7 @@ type rangeResponse struct {
 	err error
 }
 
-// request requests a page that begins at a key and ends at limit or before.
+// request requests a page that begins at from and ends at limit or before.
 func (r *pageReader) request(ctx context.Context, from, limit string) pendingRange {
 	pending := pendingRange{r.pageEnds.endFor(from, limit), make(chan rangeResponse, 1)}
 	keys := limitFactor * r.pageKeys

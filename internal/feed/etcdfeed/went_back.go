@@ -60,7 +60,7 @@ func (s *countedStream) RecvMsg(m any) error {
 	return err
 }
 
-// confirmHistory asks etcd whether it has, at a revision, the witness as the feed has read
+// confirmHistory asks etcd whether it has, at revision, the witness as the feed has read
 // it. The witness is the newest object up to that revision, and the deletion after it. Two
 // histories that part before have different writes there. It returns etcd's newest revision,
 // read from a quorum. The error wraps feed.ErrWentBack if etcd has another history, and is
@@ -91,7 +91,7 @@ func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness feed.
 	return newest, nil
 }
 
-// readAt reads a key at a revision.
+// readAt reads key at revision.
 func (f *Feed) readAt(ctx context.Context, key string, revision int64) (*clientv3.GetResponse, error) {
 	resp, err := f.cfg.Client.Get(ctx, key, clientv3.WithRev(revision))
 	if errors.Is(err, rpctypes.ErrFutureRev) {
@@ -116,7 +116,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 	return err
 }
 
-// sinkState is a revision up to which the sink has all events, and the witness of then.
+// sinkState is a revision up to which the sink has all events, and the witness at that revision.
 type sinkState struct {
 	revision int64
 	witness  feed.Witness

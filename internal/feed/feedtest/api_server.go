@@ -216,7 +216,7 @@ func (s *APIServer) snapshot() snapshot {
 	return snapshot{s.mu.log[:len(s.mu.log):len(s.mu.log)], s.mu.revision, s.mu.forgotten, s.mu.moved, s.mu.ends}
 }
 
-// objectsAt returns the objects of a revision in the order of their keys.
+// objectsAt returns the objects at revision in the order of their keys.
 func (s *snapshot) objectsAt(revision int64) []Write {
 	present := map[string]Write{}
 	for _, w := range s.log {

@@ -96,7 +96,7 @@ func (s *APIServer) bookmarkPeriod(seconds int, query url.Values) time.Duration 
 	return bookmarkPeriod
 }
 
-// follow sends all changes after a revision, until the watch's time is over.
+// follow sends all changes after sent, until the watch's time is over.
 func (s *APIServer) follow(ctx context.Context, out stream, sent int64, period time.Duration) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()

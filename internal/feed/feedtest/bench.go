@@ -111,7 +111,7 @@ func (b *bench) poll(what string, condition func() bool) {
 	}
 }
 
-// reach waits until the sink has everything up to a revision, and until the feed follows.
+// reach waits until the sink has everything up to revision, and until the feed follows.
 func (b *bench) reach(revision int64) contents {
 	b.Helper()
 	got := b.awaitContents(fmt.Sprintf("revision %d", revision), func(c contents) bool { return c.applied >= revision })

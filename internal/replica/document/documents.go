@@ -139,8 +139,8 @@ func (d *Documents) Bytes() int64 {
 	return d.mu.bytes
 }
 
-// Answer answers a request of a user who may read the document. It returns false if the
-// request must be passed on, and has written nothing then.
+// Answer answers a request of a user who may read the document. If the request must be
+// passed on, it writes nothing and returns false.
 func (d *Documents) Answer(ctx context.Context, w http.ResponseWriter, r Request) bool {
 	doc := d.current(ctx, r)
 	if doc == nil {

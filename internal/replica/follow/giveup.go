@@ -63,7 +63,7 @@ func (s *Resources) outdateLocked(f *FollowedResource) {
 }
 
 // giveUpLocked ends the feed of a resource, and its watches. why is "" if it may be followed
-// again at once.
+// again immediately.
 func (s *Resources) giveUpLocked(f *FollowedResource, why Refusal, now time.Time) {
 	if !s.endLocked(f) {
 		return

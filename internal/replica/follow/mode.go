@@ -88,9 +88,9 @@ func (p *Policy) Skew() string {
 //	                                        │ another version: all is loaded again
 //	verbatim, passing ── a better mode is possible for settledUpgrade ──► Restart
 //
-// Decoded objects would lose the fields that only the upstream knows, so that mode ends at once.
-// Verbatim objects may be of any version: objects that were loaded from the former version are
-// dropped.
+// Decoded objects would lose the fields that only the upstream knows, so that mode ends
+// immediately. Verbatim objects may be of any version: objects that were loaded from the
+// former version are dropped.
 func (p *Policy) lookAtVersion(now time.Time) {
 	skew := p.cfg.Upstream.Skew()
 	if skew != p.skew {

@@ -27,7 +27,7 @@ func (r Refusal) Text() string {
 	return ""
 }
 
-// refusalUntil is why a resource is not followed for a time.
+// refusalUntil is why a resource is not followed, and until when.
 type refusalUntil struct {
 	why Refusal
 	// until is when the resource may be followed again.

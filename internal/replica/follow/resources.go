@@ -24,7 +24,7 @@ import (
 // Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
 //
 // A watch that begins with the newest state waits for the bookmark of a second watch
-// (package apifeed). Otherwise thousands of informers that begin at once would all go to
+// (package apifeed). Otherwise thousands of informers that begin at the same time would all go to
 // the upstream, and each list the resource there. A list of several megabytes waits as long.
 const (
 	passOnAfter      = 300 * time.Millisecond
@@ -86,7 +86,7 @@ type Resources struct {
 
 	followAgain func(Key)
 	admission   *admission
-	// loadSemaphore bounds the loads that run at once: a send takes a slot, a receive frees it.
+	// loadSemaphore bounds the simultaneous loads: a send takes a slot, a receive frees it.
 	loadSemaphore chan struct{}
 	feeds         sync.WaitGroup
 	mu            struct {

@@ -40,7 +40,7 @@ type Config struct {
 	// says that the client prefers it. It must not block.
 	Follow func(gvr schema.GroupVersionResource, protobuf bool) Reason
 	// MayShare reports whether lists of a resource are short enough to be held for several
-	// clients that ask at once. Nil means that all lists are.
+	// clients that ask at the same time. Nil means that all lists are.
 	MayShare func(schema.GroupVersionResource) bool
 	// Documents answer requests for discovery and OpenAPI.
 	Documents *document.Documents
@@ -119,7 +119,7 @@ const (
 	// resource, or add a default.
 	VersionSkew Reason = "version-skew"
 	// Restarting: the replica is starting, or about to restart for another version of the
-	// upstream. The request is not passed on: a fleet would come to the upstream at once, while
+	// upstream. The request is not passed on: a fleet would come to the upstream together, while
 	// it is upgraded.
 	Restarting Reason = "starts-again"
 	// OtherEtcd: etcd is not known to be where the upstream keeps the resource.

@@ -13,7 +13,7 @@ type reviewCollector struct {
 var (
 	inFlightDesc = describe("replica_reviews_in_flight", "Questions about tokens and rights that the upstream is answering, by kind: token or right.", "kind")
 	waitingDesc  = describe("replica_reviews_waiting", "Questions about tokens and rights that wait until the upstream has answered others, by kind.", "kind")
-	omittedDesc  = describe("replica_reviews_omitted_total", "Questions about tokens and rights that the upstream was not asked, so that their requests were passed on, by kind and reason: address and total, for too many bad tokens from one address or from all; queue and time, for too many questions at once.", "kind", "reason")
+	omittedDesc  = describe("replica_reviews_omitted_total", "Questions about tokens and rights that the upstream was not asked, so that their requests were passed on, by kind and reason: address and total, for too many bad tokens from one address or from all; queue and time, for too many questions at the same time.", "kind", "reason")
 )
 
 func describe(name, help string, labels ...string) *metrics.Desc {

@@ -16,8 +16,8 @@ import (
 // Config configures Rights. All fields without a comment on their zero value are needed.
 type Config struct {
 	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
-	// permissions count. If it is nil, the upstream is asked about every request. Oracle
-	// and Current have no meaning then.
+	// permissions count. If it is nil, the upstream is asked about every request, and
+	// Oracle and Current have no meaning.
 	RBAC authorizer.UnconditionalAuthorizer
 	// Review asks the upstream, and may remember answers for some seconds, as Reviews.Rights
 	// does. Oracle asks the upstream and remembers no answer.

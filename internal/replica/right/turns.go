@@ -23,7 +23,7 @@ type turnsConfig struct {
 // Questions belong to flows, which are named by whom they cost: a user or an address. Flows
 // take turns. When all places to wait are taken, the flow in which most wait gives up its
 // newest. So the places are shared as the turns are. One flow may have all of them while no
-// other needs one, because a fleet whose agents start at once is often one user.
+// other needs one, because a fleet whose agents start at the same time is often one user.
 //
 // Names are hashed to a fixed number of flows. So many names cost no memory. The price is that
 // two of them may share a flow.

@@ -91,7 +91,7 @@ func (s *Reads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// join joins the round of a key that has not begun. That round begins at once if no other
+// join joins the round of a key that has not begun. That round begins immediately if no other
 // round of the key is under way.
 func (s *Reads) join(key string) *round {
 	s.mu.Lock()

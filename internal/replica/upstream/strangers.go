@@ -19,7 +19,7 @@ const (
 	// maxStrangersPerAddress is the same bound for one address.
 	maxStrangersPerAddress = 32
 	// waitingStrangers bounds the requests that wait for a slot. They count among the requests in
-	// flight at the replica. A fleet that starts at once with one address may be among them, while
+	// flight at the replica. A fleet that starts together with one address may be among them, while
 	// the upstream cannot be asked about its tokens yet.
 	waitingStrangers = 2048
 	// strangersWait is how long such a request waits for a slot, by default.

@@ -13,7 +13,7 @@ import (
 )
 
 // watchEndSpread is the time over which the ends of watches are spread at a shutdown, so that
-// their clients do not come to another server at once.
+// their clients do not come to another server at the same time.
 const watchEndSpread = 2 * time.Second
 
 // passedOnWatch ends a watch that the upstream serves when the replica shuts down. The upstream

@@ -1,6 +1,6 @@
 // Package peers lets the servers over one etcd know each other. Each server writes a Lease
 // with what the others need: the digests of its caches at a revision, and how many watches
-// it has. It reads the Leases of the others at the same pace.
+// it has. It reads the Leases of the others at the same interval.
 //
 //	Directory ──writes──► its own Lease, in kube-system
 //	    │ ◄────reads───── the Leases of others

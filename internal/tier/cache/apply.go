@@ -13,7 +13,7 @@ import (
 // This file applies the feed's events. The feed calls Received, Apply and Progressed
 // from one goroutine at a time.
 
-// Received implements feed.Sink: the events of the next Apply arrived at a time.
+// Received implements feed.Sink: the events of the next Apply arrived at that time.
 func (c *Cache) Received(at time.Time) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -39,14 +39,14 @@ func (c *Cache) Apply(ctx context.Context, events []feed.Object) {
 	c.advanceLocked(newest)
 }
 
-// Progressed implements feed.Sink: all events up to a revision have been applied.
+// Progressed implements feed.Sink: all events up to revision have been applied.
 func (c *Cache) Progressed(revision int64) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	c.advanceLocked(revision)
 }
 
-// advanceLocked records that all states are complete up to a revision.
+// advanceLocked records that all states are complete up to revision.
 //
 // Progress does not move before the first load is caught up. That load may be of an old
 // revision. Reads must not see it until its events have made the states as new as etcd

@@ -39,9 +39,10 @@ func (d Difference) String() string {
 // maxRangeBytes is the size of stored objects beyond which NextRange ends a range.
 const maxRangeBytes = 4 << 20
 
-// NextRange returns the range of a resource's keys that begins at a key and has at most
-// some objects, of some MiB together. An empty from is the beginning. The range reaches to
-// the end of the resource's keys if the cache has no more of them; last says so.
+// NextRange returns the range of a resource's keys that begins at from and has at most
+// that many objects, of some MiB together. An empty from is the beginning. The range
+// reaches to the end of the resource's keys if the cache has no more of them; last says
+// so.
 func (r *Resource) NextRange(from string, objects int) (keys KeyRange, last bool) {
 	keys = KeyRange{From: max(from, r.spec.Prefix), End: prefixEnd(r.spec.Prefix)}
 	size := 0

@@ -111,9 +111,9 @@ func (c *Consistent) catchUp(revision int64) {
 	}
 }
 
-// Notify calls reached once, when the cache holds every event up to a revision. It calls
-// it at once if the cache does already. reached must not block, and must take none but
-// innermost locks. It may be called once more after cancel.
+// Notify calls reached once, when the cache holds every event up to revision. It
+// calls it immediately if the cache does already. reached must not block, and must take
+// none but innermost locks. It may be called once more after cancel.
 //
 // Etcd may have reached the revision by a write that the feed does not see. So Notify
 // joins the round of consistent reads, which moves the feed up to etcd's present revision

@@ -80,10 +80,10 @@ type digestUndo struct {
 	events []Event
 }
 
-// digestUndo returns the newest digest, and the events after a revision that the cache has
-// reached. ErrExpired says that the log lacks some of the events, or has more than most. The
-// log is asked even if there is no later change: the resource may have begun after the
-// revision.
+// digestUndo returns the newest digest, and the events after revision, which the cache
+// has reached. ErrExpired says that the log lacks some of the events, or has more than
+// most. The log is asked even if there is no later change: the resource may have begun
+// after the revision.
 func (r *Resource) digestUndo(revision int64, most int) (u digestUndo, err error) {
 	u.prefix = r.spec.Prefix
 	u.events, err = r.log.eventsAfter(revision, most, func() { u.digest = r.state.Load().digest })
@@ -109,7 +109,7 @@ func (c *Cache) Digest() (d Digest, revision int64, err error) {
 	return sumUndone(undo), c.write.applied, err
 }
 
-// DigestAt returns the digest of all objects at a revision: the newest one with the later
+// DigestAt returns the digest of all objects at revision: the newest one with the later
 // events undone. The error is ErrNotReached, or ErrExpired if the logs do not reach back to
 // the revision. The feed waits only while references to the events are copied.
 func (c *Cache) DigestAt(revision int64) (Digest, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // load collects all objects at one revision, page by page, before they replace the
-// states of all resources at once. It implements feed.Loader.
+// states of all resources in one step. It implements feed.Loader.
 type load struct {
 	cache *Cache
 	began time.Time
@@ -26,7 +26,7 @@ func (c *Cache) BeginLoad() feed.Loader {
 	return &load{cache: c, began: c.cfg.Clock.Now(), changes: map[*Resource][]change{}}
 }
 
-// Expect implements feed.Loader: events up to a revision follow the load.
+// Expect implements feed.Loader: events up to newest follow the load.
 func (l *load) Expect(newest int64) { l.newest = newest }
 
 // Unchanged implements feed.Loader: watches can resume from that revision on.

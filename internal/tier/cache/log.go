@@ -94,7 +94,7 @@ type timedEvent struct {
 // Position is a reader's place in a Log: the position of its next event.
 type Position int64
 
-// newLog makes an empty log that is complete after a revision.
+// newLog makes an empty log that has all events after completeAfter.
 func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 	l := &Log{bounds: b, clock: c}
 	l.mu.completeAfter = completeAfter
@@ -140,7 +140,7 @@ func (l *Log) appendEvents(events []Event, arrival *entry.Arrival, publish func(
 	return l.mu.follower
 }
 
-// raiseCompleteAfter records that the log may lack events up to a revision.
+// raiseCompleteAfter records that the log may lack events up to revision.
 func (l *Log) raiseCompleteAfter(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +230,7 @@ func (e *Event) cost() int64 {
 	return n
 }
 
-// reset drops all events. The log is then complete after a revision: the feed was
+// reset drops all events. The log then has all events after completeAfter: the feed was
 // interrupted, and the events before are unknown. Positions from before get ErrExpired.
 // took is the time of the load. publish is as in append.
 func (l *Log) reset(completeAfter int64, took time.Duration, publish func()) {
@@ -319,8 +319,9 @@ func (l *Log) Get(at []Position, buf []Event) error {
 // 12 ms (docs/bench/cache.md). For older states there is etcd.
 const maxUndo = 20_000
 
-// eventsAfter returns copies of all events with a revision above rv, at most some. It calls
-// observe under the lock: a state that observe loads is the one that the newest event led to.
+// eventsAfter returns copies of all events with a revision above rv, or an error if there are
+// more than most. It calls observe under the lock: a state that observe loads is the one that
+// the newest event led to.
 func (l *Log) eventsAfter(rv int64, most int, observe func()) ([]Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

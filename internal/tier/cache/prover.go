@@ -28,7 +28,7 @@ type ContentsSource interface {
 
 // Prover proves that the cache of one resource is as new as a read without a resource version
 // asks. It is for sources that tell of their progress seldom, as API servers do. A read for
-// which no proof is at hand is left to another server at once: ErrUnproven.
+// which no proof is at hand is immediately left to another server: ErrUnproven.
 //
 //	read ──► progress passes the newest revision in time, mostly ──► one question, then a short wait
 //	     ──► many reads of few objects ──► Contents, once for all that came before, and compared
@@ -160,7 +160,7 @@ func (p *Prover) waitNear(ctx context.Context, patience time.Duration) error {
 	return err
 }
 
-// reach waits until the cache has reached a revision, for a time at the most.
+// reach waits until the cache has reached revision, for at most patience.
 func (p *Prover) reach(ctx context.Context, revision int64, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoProgress)
 	defer cancel()
@@ -211,7 +211,7 @@ func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
 }
 
 // compareAt returns the newest state of a cache that has passed the revision at which the source had
-// objects. It returns nil, and tells the source, if the cache had others then.
+// objects. If the cache had others at that revision, it tells the source and returns nil.
 func (p *Prover) compareAt(r *Resource, revision int64, objects []feed.Object) *Snapshot {
 	newest := r.Snapshot()
 	if then, err := p.cache.snapshotAt(r, revision); err == nil && !r.isState(&then, objects) {

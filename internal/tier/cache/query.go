@@ -166,7 +166,7 @@ type Page struct {
 	Remaining *int64
 }
 
-// More reports whether the query's scope, within Within, has entries after a key. The
+// More reports whether the query's scope, within Within, has entries after the key last. The
 // query's selectors do not matter.
 func (s Snapshot) More(q *Query, last string) bool {
 	if q.Single || s.CountFrom(q.Prefix, last+groupEnd) == 0 {

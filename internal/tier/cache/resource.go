@@ -77,7 +77,7 @@ func (r *Resource) Snapshot() Snapshot {
 	return r.snapshotOf(s, max(finished, s.revision))
 }
 
-// snapshotOf returns the snapshot of a state that is complete up to a revision.
+// snapshotOf returns the snapshot of a state that is complete up to revision.
 func (r *Resource) snapshotOf(s *state, revision int64) Snapshot {
 	return Snapshot{Tree: s.tree, indexes: s.indexes, advisor: r.advisor, Revision: revision, Opaque: s.opaque, Unreadable: s.unreadable, Bytes: s.bytes, Packed: s.packed}
 }

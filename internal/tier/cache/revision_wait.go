@@ -14,7 +14,7 @@ type revisionWait struct {
 
 const notWaiting = -1
 
-// notify calls reached once, when the revision is at least rv: at once if it is already.
+// notify calls reached once, when the revision is at least rv: immediately if it is already.
 // Otherwise the goroutine calls it that moves the progress forward, so it must not block
 // and must take none but innermost locks. After cancel it is not called any more, except
 // by a call that has begun.

@@ -36,7 +36,7 @@ func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRa
 	return keys, c.afterClaimed(keys.End) >= end
 }
 
-// afterClaimed returns the first key from a key on that belongs to no registered resource.
+// afterClaimed returns the first key, from key on, that belongs to no registered resource.
 func (c *Cache) afterClaimed(key string) string {
 	for r := c.ownerOf(key); r != c.unclaimed; r = c.ownerOf(key) {
 		key = prefixEnd(r.spec.Prefix)
@@ -44,7 +44,7 @@ func (c *Cache) afterClaimed(key string) string {
 	return key
 }
 
-// nextPrefix returns the first prefix of a registered resource after a key, or "".
+// nextPrefix returns the first prefix of a registered resource after key, or "".
 func (c *Cache) nextPrefix(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ func (c *Cache) suspendLocked() {
 	c.progress.restart()
 }
 
-// Unload is Suspend, but watches lose their place at once. Objects stay in memory until Free,
+// Unload is Suspend, but watches lose their place immediately. Objects stay in memory until Free,
 // for reads that have begun.
 func (c *Cache) Unload() {
 	c.write.Lock()

@@ -51,7 +51,7 @@ const (
 	historyBytes     = 64 << 20
 	watchFramesBytes = 32 << 20
 
-	// The embedded etcd reads all revisions of a replay at once. With large objects
+	// The embedded etcd reads all revisions of a replay in one range. With large objects
 	// replayRevisionBytes for each are a fifth of the memory (docs/bench/history.md).
 	// The most is the feed's default.
 	replayRevisionBytes = 96 << 10

@@ -14,7 +14,7 @@ import (
 //
 // A trim collects, which costs some 100 ms of CPU. So the trimmer runs only when
 // it pays, and only when no other collection ran since the last check. A busy
-// server collects anyway, as its gcPacer says.
+// server collects anyway, as its gcTuner says.
 //
 // Only one goroutine may use a trimmer.
 type Trimmer struct {
@@ -25,7 +25,7 @@ type Trimmer struct {
 	cycles, quietChecks uint64
 	// dropped are the bytes that expire dropped since the last collection.
 	dropped uint64
-	gcPacer gcPacer
+	gcTuner gcTuner
 }
 
 // TrimmerConfig names the memory that a trimmer gives back. All fields but Files are
@@ -65,7 +65,7 @@ const (
 
 func NewTrimmer(cfg TrimmerConfig) *Trimmer {
 	return &Trimmer{
-		TrimmerConfig: cfg, gcPacer: newGCPacer(cfg.CollectorHeadroom, cfg.Warming),
+		TrimmerConfig: cfg, gcTuner: newGCTuner(cfg.CollectorHeadroom, cfg.Warming),
 		samples: []metrics.Sample{
 			sampleCycles:  {Name: "/gc/cycles/total:gc-cycles"},
 			sampleObjects: {Name: "/memory/classes/heap/objects:bytes"},
@@ -75,15 +75,15 @@ func NewTrimmer(cfg TrimmerConfig) *Trimmer {
 	}
 }
 
-// Run trims, and paces the collector, until the context ends.
+// Run trims, and tunes the collector, until the context ends.
 func (t *Trimmer) Run(ctx context.Context) {
-	trim, pace := time.NewTicker(trimPeriod), time.NewTicker(gcPacerPeriod)
+	trim, tune := time.NewTicker(trimPeriod), time.NewTicker(gcTunerPeriod)
 	defer trim.Stop()
-	defer pace.Stop()
+	defer tune.Stop()
 	for {
 		select {
-		case <-pace.C:
-			t.gcPacer.adjust()
+		case <-tune.C:
+			t.gcTuner.adjust()
 		case <-trim.C:
 			t.check()
 		case <-ctx.Done():

@@ -10,11 +10,11 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// get answers a GET by name.
+// get answers a GET by name. If it answers nothing, it returns the reason to pass the request on.
 func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	ctx := q.account.waits.WithContext(req.Context())
-	fresh, stale := q.staleness(ctx, q.resourceVersion)
-	run, err := q.route.cfg.Objects.Find(fresh, q.route.key(q.namespace, q.name), q.resourceVersion)
+	storeCtx, stale := q.staleness(ctx, q.resourceVersion)
+	run, err := q.route.cfg.Objects.Find(storeCtx, q.route.key(q.namespace, q.name), q.resourceVersion)
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if reason := q.passReasonOf(err); reason != "" {
 		return reason
@@ -47,14 +47,13 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	w, observed := q.observe(w, req, "GET")
 	defer observed(0)
 	q.writeHeaders(w, req, encoding)
-	// An error means that the client went away.
 	began := time.Now()
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) // fails if the client went away
 	q.account.waits.Add(began)
 	return ""
 }
 
-// object encodes the answer to a GET. As a table it is a list of one row.
+// object encodes the answer to a GET. A table has one row.
 func (q *query) object(run encode.EntryRun) ([]byte, error) {
 	if !q.form.IsTable() {
 		return q.form.Object(run)
@@ -76,7 +75,7 @@ func (b *bytesWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// answerError answers with an error of Kubernetes' storage, as its handlers would.
+// answerError answers with err as a Status, as Kubernetes' handlers would.
 func (q *query) answerError(w http.ResponseWriter, req *http.Request, err error) {
 	w, observed := q.observe(w, req, q.verb())
 	defer observed(0)

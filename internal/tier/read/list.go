@@ -112,7 +112,7 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passReason {
 	q.account.compressed = encoding
 	w, observed := q.observe(w, req, "LIST")
-	out := &pacedWriter{query: q, w: w, req: req, encoding: encoding}
+	out := &deadlineWriter{query: q, w: w, req: req, encoding: encoding}
 	defer out.end()
 	err := list.Write(out, encoding)
 	if err != nil && !out.begun {

@@ -17,11 +17,12 @@ import (
 )
 
 // isFullRelist reports whether the request reads all objects of its resource: a LIST or a
-// WATCH with initial events, over all namespaces, from the beginning. It names no exact
-// revision, no shard, and no selector that asks for values.
+// WATCH with initial events, over all namespaces, from the beginning. It has no shard and no
+// selector that requires a value. Its resource version is unset or 0, unless a WATCH has
+// sendInitialEvents, which decides alone.
 func (q *query) isFullRelist() bool {
 	o := &q.options
-	if q.name != "" || q.namespace != "" || o.Continue != "" || q.shard != nil || !selectsNoValue(o.LabelSelector, o.FieldSelector) {
+	if q.name != "" || q.namespace != "" || o.Continue != "" || q.shard != nil || requiresValue(o.LabelSelector, o.FieldSelector) {
 		return false
 	}
 	if q.isWatch && o.SendInitialEvents != nil {
@@ -30,30 +31,30 @@ func (q *query) isFullRelist() bool {
 	return o.ResourceVersion == "" || o.ResourceVersion == "0"
 }
 
-// selectsNoValue reports whether no requirement of two selectors asks for a value. Either may
-// be nil.
-func selectsNoValue(l labels.Selector, f fields.Selector) bool {
+// requiresValue reports whether a selector requires a label or field to have a value. Either
+// may be nil.
+func requiresValue(l labels.Selector, f fields.Selector) bool {
 	if l != nil {
 		requirements, _ := l.Requirements()
 		for i := range requirements {
 			switch requirements[i].Operator() {
 			case selection.In, selection.Equals, selection.DoubleEquals:
-				return false
+				return true
 			}
 		}
 	}
 	if f != nil {
 		for _, r := range f.Requirements() {
 			if r.Operator != selection.NotEquals {
-				return false
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }
 
-// rejectInStorm records a LIST or WATCH that begins. If it comes too early in a storm, it is
-// answered with 429 and rejectInStorm returns true.
+// rejectInStorm records a LIST or WATCH that begins, unless it names one object. If it comes too
+// early in a storm, it is answered with 429 and rejectInStorm returns true.
 func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	lists := q.tier.lists
 	if lists == nil || q.name != "" {
@@ -72,8 +73,9 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
-// recordRelist records how many bytes of initial events a WATCH was sent.
-func (q *query) recordRelist(req *http.Request, bytes int) {
+// recordInitialEvents charges the client with the bytes of a WATCH's initial events. If they were a
+// full relist, it adds them to the storm as well.
+func (q *query) recordInitialEvents(req *http.Request, bytes int) {
 	lists := q.tier.lists
 	if lists == nil {
 		return
@@ -86,7 +88,7 @@ func (q *query) recordRelist(req *http.Request, bytes int) {
 }
 
 // exempt reports whether the request comes from an administrator or from the control plane,
-// for which the whole cluster waits. Such requests are never rejected.
+// for which the whole cluster waits. Such requests are never rejected in a storm.
 func exempt(req *http.Request) bool {
 	u, ok := request.UserFrom(req.Context())
 	if !ok {

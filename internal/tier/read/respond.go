@@ -55,20 +55,20 @@ func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding 
 }
 
 const (
-	// A client must take paceBytes within stallTime, or it is cut off. Its request holds a
+	// A client must take deadlineBytes within stallTime, or it is cut off. Its request holds a
 	// segment, a seat of its priority level and a stream.
-	paceBytes = 256 << 10
-	stallTime = 20 * time.Second
+	deadlineBytes = 256 << 10
+	stallTime     = 20 * time.Second
 	// deadlineRenewal is how old a deadline gets before it is extended. Each extension
 	// costs a call to the connection.
 	deadlineRenewal = 5 * time.Second
-	// minPacedBytes is how much of an answer is written without a deadline.
-	minPacedBytes = 1 << 20
+	// bytesBeforeDeadline is how much of an answer is written without a deadline.
+	bytesBeforeDeadline = 1 << 20
 )
 
-// pacedWriter writes an answer to a client that must keep up. It writes the headers with the
+// deadlineWriter writes an answer to a client that must keep up. It writes the headers with the
 // first byte, so that a request whose encoder fails before that can still be passed on.
-type pacedWriter struct {
+type deadlineWriter struct {
 	query    *query
 	w        http.ResponseWriter
 	req      *http.Request
@@ -81,48 +81,49 @@ type pacedWriter struct {
 }
 
 // Write implements io.Writer.
-func (p *pacedWriter) Write(b []byte) (n int, err error) {
-	if !p.begun {
-		p.begun = true
-		p.query.writeHeaders(p.w, p.req, p.encoding)
+func (d *deadlineWriter) Write(b []byte) (n int, err error) {
+	if !d.begun {
+		d.begun = true
+		d.query.writeHeaders(d.w, d.req, d.encoding)
 	}
 	for len(b) > 0 && err == nil {
-		p.extendDeadline()
-		part := b[:min(len(b), paceBytes)]
+		d.extendDeadline()
+		part := b[:min(len(b), deadlineBytes)]
 		b = b[len(part):]
 		var m int
 		began := time.Now()
-		m, err = p.w.Write(part)
-		p.query.account.waits.Add(began)
+		m, err = d.w.Write(part)
+		d.query.account.waits.Add(began)
 		n += m
-		p.written += m
+		d.written += m
 	}
 	if err != nil {
-		p.broken = true
-		if !p.deadline.IsZero() && !time.Now().Before(p.deadline) {
-			p.query.metrics.stalled.Inc()
+		d.broken = true
+		if !d.deadline.IsZero() && !time.Now().Before(d.deadline) {
+			d.query.metrics.stalled.Inc()
 		}
 	}
 	return n, err
 }
 
-// extendDeadline sets the connection's deadline, unless it was set a moment ago. If the
-// connection has no deadlines, only the request's timeout remains.
-func (p *pacedWriter) extendDeadline() {
-	if p.written < minPacedBytes {
+// extendDeadline sets the connection's deadline, unless it was set within deadlineRenewal, or
+// fewer than bytesBeforeDeadline bytes are written. If the connection has no deadlines, only the
+// request's timeout remains.
+func (d *deadlineWriter) extendDeadline() {
+	if d.written < bytesBeforeDeadline {
 		return
 	}
 	now := time.Now()
-	if p.deadline.Sub(now) > stallTime-deadlineRenewal {
+	if d.deadline.Sub(now) > stallTime-deadlineRenewal {
 		return
 	}
-	p.deadline = now.Add(stallTime)
-	_ = http.NewResponseController(p.w).SetWriteDeadline(p.deadline)
+	d.deadline = now.Add(stallTime)
+	_ = http.NewResponseController(d.w).SetWriteDeadline(d.deadline)
 }
 
 // end removes the deadline from the connection, which other requests may use.
-func (p *pacedWriter) end() {
-	if !p.deadline.IsZero() {
-		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Time{})
+func (d *deadlineWriter) end() {
+	if !d.deadline.IsZero() {
+		_ = http.NewResponseController(d.w).SetWriteDeadline(time.Time{})
 	}
 }

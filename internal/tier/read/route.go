@@ -34,7 +34,7 @@ type Objects interface {
 	// Decode returns an object as handlers would get it.
 	Decode(*entry.Entry) (runtime.Object, error)
 	// Stored returns the bytes that Kubernetes would store for an entry's object now.
-	Stored(*entry.Entry) ([]byte, error)
+	EncodeForStorage(*entry.Entry) ([]byte, error)
 	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
 	// which revision it has seen everything. Expired is the error for a watch that cannot
 	// continue after a revision. Ahead is the error for a watch that waits for a revision
@@ -184,7 +184,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 	}
 	r.mu.forms = map[formKey]*routeForm{}
 	if cfg.Transcode != nil {
-		r.normalizer = transcode.NewNormalizer(cfg.Objects.Stored)
+		r.normalizer = transcode.NewNormalizer(cfg.Objects.EncodeForStorage)
 	}
 	if cfg.Custom != nil || r.isVerbatim() {
 		return r, nil
@@ -216,7 +216,7 @@ func (r *Route) isRetired() bool {
 
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
-// End ends all watches on the route. Watches that begin later end at once.
+// End ends all watches on the route. Watches that begin later end immediately.
 func (r *Route) End() { r.watches.end() }
 
 // form returns a form, which it makes if it is the first request for it.

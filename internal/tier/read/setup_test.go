@@ -237,7 +237,9 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 	return cache.Page{Result: snapshot.Select(q), Revision: snapshot.Revision}, nil
 }
 
-func (s *fakeSource) Stored(*entry.Entry) ([]byte, error) { return nil, errors.ErrUnsupported }
+func (s *fakeSource) EncodeForStorage(*entry.Entry) ([]byte, error) {
+	return nil, errors.ErrUnsupported
+}
 
 func (s *fakeSource) Decode(e *entry.Entry) (runtime.Object, error) {
 	obj := &corev1.ConfigMap{}

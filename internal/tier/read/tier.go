@@ -66,7 +66,7 @@ type Config struct {
 	// passed on are taken over when the cache has come as far.
 	PassedOnElsewhere bool
 	// DrainTime bounds the time over which the ends of watches are spread at a shutdown.
-	// Zero ends all at once.
+	// Zero ends all at the same time.
 	DrainTime time.Duration
 }
 

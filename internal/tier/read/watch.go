@@ -22,7 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// watch prepares a WATCH, whose session Wrap serves then. An error about a well-formed
+// watch prepares a WATCH. Wrap serves its session afterwards. An error about a well-formed
 // request is sent as an ERROR event, as Kubernetes does.
 func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	if err := q.bookmarks.check(q.options.AllowWatchBookmarks); err != nil {
@@ -66,8 +66,8 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	return ""
 }
 
-// openCursor finds the initial events and opens the cursor and the account, or returns why
-// Kubernetes must answer. An error that is an answer is in s.err then.
+// openCursor finds the initial events and opens the cursor and the account, or returns
+// why Kubernetes must answer. If the answer is an error, it sets s.err and returns "".
 func (s *watchSession) openCursor(selected *storage.SelectionPredicate) passReason {
 	q := s.query
 	source, begin := q.route.cfg.Objects, s.startPoint

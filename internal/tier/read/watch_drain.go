@@ -7,7 +7,7 @@ import (
 
 const (
 	// leavePause is the time between two watches that end at a shutdown: 200 a second, which
-	// is Kubernetes' pace. It is less if the shutdown would take longer than
+	// is Kubernetes' rate. It is less if the shutdown would take longer than
 	// Config.DrainTime.
 	leavePause = 5 * time.Millisecond
 	// spreadTick is the time between two turns of spread.
@@ -15,9 +15,9 @@ const (
 )
 
 // drain ends all watches, one after the other, each after a bookmark. A client that gets
-// an event or a bookmark resumes where it was. A client whose watch ends at once and with
-// nothing lists again (client-go's VeryShortWatchError). A client whose last event is old
-// may resume where another server no longer has history.
+// an event or a bookmark resumes where it was. A client whose watch ends immediately and
+// with nothing lists again (client-go's VeryShortWatchError). A client whose last event
+// is old may resume where another server no longer has history.
 //
 // Clients that do not read are cut off in the end.
 func (t *Tier) drain() {
@@ -64,7 +64,7 @@ func spread[T any](ctx context.Context, things []T, over time.Duration, leave fu
 	}
 }
 
-// wait waits for a time, or for the end of the context.
+// wait waits for pause, or for the end of the context.
 func wait(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -28,7 +28,7 @@ func (s *watchSession) sendInitial() error {
 	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Plan.Candidates))
 	s.account.AddWithoutSpan(0, s.initial.Count)
 	s.initial = nil
-	s.query.recordRelist(s.req, s.initialBytes)
+	s.query.recordInitialEvents(s.req, s.initialBytes)
 	o := &s.query.options
 	if o.SendInitialEvents != nil && o.AllowWatchBookmarks {
 		if err := s.bookmark(s.startPoint.After, true); err != nil {
@@ -41,7 +41,7 @@ func (s *watchSession) sendInitial() error {
 	return nil
 }
 
-// bookmark tells the client that it has seen everything up to a revision.
+// bookmark tells the client that it has seen everything up to revision.
 func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
 	obj, err := s.query.bookmarkObject(revision, initialEventsEnd)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// watchSet is watches that may be ended together. After an end it ends each watch that is
-// added at once. The zero value is ready.
+// watchSet is watches that may be ended together. After that it ends each added watch
+// immediately. The zero value is ready.
 type watchSet struct {
 	mu struct {
 		sync.Mutex
@@ -28,7 +28,7 @@ func (e *watchSet) add(s *wakeSignal) {
 	}
 }
 
-// insert reports whether the watch has to leave at once.
+// insert reports whether the watch has to leave immediately.
 func (e *watchSet) insert(s *wakeSignal) (leaves bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

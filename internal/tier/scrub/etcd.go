@@ -157,7 +157,7 @@ func (s *Scrubber) read(ctx context.Context, r *cache.Resource, p *page) (*clien
 	return resp, nil
 }
 
-// waitFor waits until the cache has everything that etcd had at a revision.
+// waitFor waits until the cache has everything that etcd had at revision.
 func (s *Scrubber) waitFor(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()

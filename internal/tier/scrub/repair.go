@@ -91,7 +91,7 @@ func (s *Scrubber) isGivenUp(r *cache.Resource, now time.Time) bool {
 	return now.Before(s.mu.givenUp[r.Prefix()].until)
 }
 
-// giveUp leaves a resource alone for a time, which it returns.
+// giveUp leaves a resource alone for some time, and returns for how long.
 func (s *Scrubber) giveUp(r *cache.Resource, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

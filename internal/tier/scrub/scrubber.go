@@ -45,7 +45,7 @@ type Config struct {
 
 const (
 	defaultPass = 10 * time.Minute
-	// pageObjects is the number of objects that are read from etcd at once. minPagePause and
+	// pageObjects is the number of objects that are read from etcd in one request. minPagePause and
 	// maxPagePause bound the time between two turns of a pass. turnRequests bounds the small
 	// resources that share a turn.
 	pageObjects  = 500
@@ -137,7 +137,7 @@ func (s *Scrubber) setWrong(r *cache.Resource, wrong bool) {
 	}
 }
 
-// Observe compares the digest that another server had at a revision. If it differs, all
+// Observe compares the digest that peer had at revision. If it differs, all
 // keys are compared with etcd soon. It does not wait. Anyone who may write Leases chooses
 // the arguments, so the pauses come before the work.
 func (s *Scrubber) Observe(peer string, revision int64, theirs cache.Digest) {

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// revisionTimeout bounds the wait of a read for the revision that it names. Kubernetes' watch
-	// cache returns it too, and clients retry.
+	// revisionTimeout bounds the wait of a read for the revision that it names, and for the
+	// first load. It is blockTimeout of Kubernetes' watch cache.
 	revisionTimeout = 3 * time.Second
-	// behindTimeout bounds the further wait if etcd has reached that revision. Together
-	// with the wait above it is a little less than the timeout of consistent reads.
+	// behindTimeout bounds the further wait if etcd has reached that revision. With
+	// revisionTimeout it is a little less than the timeout of consistent reads.
 	behindTimeout = 6 * time.Second
 	// retrySeconds is how long clients are asked to wait before they retry.
 	retrySeconds = 1
 )
 
-// waitFor waits until the cache is as fresh as a request's resource version asks. "" means every
-// write acknowledged so far, "0" any state, and N at least revision N. If it returns a state, then
-// only that one is known to be as fresh.
-func (s *Store) waitFor(ctx context.Context, resourceVersion string, r read) (*cache.Snapshot, error) {
+// waitFor waits until the cache is as fresh as resourceVersion asks. "" means every write
+// acknowledged so far, "0" any state, and N at least revision N. If the snapshot is not nil, the
+// caller must read it: the newest one may be older.
+func (s *Store) waitFor(ctx context.Context, resourceVersion string, r readCost) (*cache.Snapshot, error) {
 	if resourceVersion == "" {
 		return s.waitNewest(ctx, r)
 	}
@@ -44,21 +44,22 @@ func (s *Store) waitFor(ctx context.Context, resourceVersion string, r read) (*c
 	return nil, s.waitAtLeast(ctx, rv)
 }
 
-// read is what the wait of a read depends on.
-type read struct {
-	// examined is the number of objects that it would have another server examine.
+// readCost is what a read would cost the server that it is passed on to. The zero value costs
+// nothing.
+type readCost struct {
+	// examined is the number of objects that the other server would examine.
 	examined int
-	// patient says that it waits for a proof as long as a watch does, because another server
-	// would have much to do.
+	// patient says that the read waits for a proof as long as a watch does, because its
+	// answer would be large.
 	patient bool
 }
 
-// hasRevision reports whether the cache has reached a revision. Clients may name
+// hasRevision reports whether the cache has reached rv. Clients may name
 // numbers beyond the range of etcd's revisions.
 func (s *Store) hasRevision(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
 
-// waitLikeEtcd waits for a revision that etcd has reached, and refuses one that it has
-// not, without waiting until it does.
+// waitLikeEtcd waits until the cache holds rv if etcd has reached it. If etcd has not, it
+// returns an error without waiting until etcd does.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.validateMinimumResourceVersion; compare at each upgrade.
 func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
@@ -75,8 +76,8 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 }
 
 // waitNewest waits until the cache holds every write acknowledged so far, or returns a
-// state that does. A read that may be answered with a stale state waits a short time for that.
-func (s *Store) waitNewest(ctx context.Context, r read) (*cache.Snapshot, error) {
+// snapshot that does. A read that accepts a stale state waits as waitBounded does.
+func (s *Store) waitNewest(ctx context.Context, r readCost) (*cache.Snapshot, error) {
 	stale := cache.StalenessFrom(ctx)
 	switch {
 	case stale != nil && s.cfg.MaxStaleness > 0:
@@ -96,14 +97,14 @@ func (s *Store) waitNewest(ctx context.Context, r read) (*cache.Snapshot, error)
 // server needs some 30 ms of CPU for as many bytes of objects.
 const largeList = 4 << 20
 
-// readOf returns what the wait of a list depends on. It assumes the objects that the
-// scope has now, of the mean size of all objects of the resource.
-func (s *Store) readOf(l *listRequest) read {
+// costOf estimates the cost of a list. It assumes the objects that the scope has now, of the
+// mean size of all objects of the resource.
+func (s *Store) costOf(l *listRequest) readCost {
 	snapshot := s.cfg.Resource.Snapshot()
 	if snapshot.Len() == 0 {
-		return read{}
+		return readCost{}
 	}
-	r := read{examined: snapshot.Total(&l.query)}
+	r := readCost{examined: snapshot.Total(&l.query)}
 	objects := r.examined
 	if l.query.Limit > 0 {
 		objects = min(objects, l.query.Limit)
@@ -113,11 +114,13 @@ func (s *Store) readOf(l *listRequest) read {
 	return r
 }
 
-// staleAfter is how long a read that may be answered with a stale state waits for a proof
-// that the state is new.
+// staleAfter is how long a read that accepts a stale state waits for a proof that the cache
+// is new. Config.PassOnAfter replaces it if it is not 0.
 const staleAfter = 300 * time.Millisecond
 
-// waitBounded waits for a proof, or finds that the cache is new enough without one.
+// waitBounded waits for a proof. If none comes in time, it accepts a state whose age is at most
+// MaxStaleness, and notes the age in stale. If the state is older, a read that is not passed on
+// waits as long as any other read.
 func (s *Store) waitBounded(ctx context.Context, stale *cache.Staleness) error {
 	wait := staleAfter
 	if s.cfg.PassOnAfter > 0 {
@@ -137,13 +140,13 @@ func (s *Store) waitBounded(ctx context.Context, stale *cache.Staleness) error {
 	return s.waitProven(ctx, 0)
 }
 
-// waitProven waits until the cache holds every write acknowledged so far, for at most a
-// time if that is not 0.
-func (s *Store) waitProven(ctx context.Context, most time.Duration) error {
+// waitProven waits until the cache holds every write acknowledged so far, for at most timeout.
+// If timeout is 0, only ctx and the timeout of consistent reads bound the wait.
+func (s *Store) waitProven(ctx context.Context, timeout time.Duration) error {
 	began := time.Now()
-	if most > 0 {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, most)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	_, err := s.cfg.Consistent.Wait(ctx)
@@ -164,7 +167,8 @@ func ConsistentReadError(err error) error {
 		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
 }
 
-// waitAtLeast waits a short time until the cache has reached a revision.
+// waitAtLeast waits until the cache has reached rv: for about PassOnAfter if that is not 0, or
+// as waitBehind does.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshLocked; compare at each upgrade.
 func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
@@ -175,11 +179,11 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 		return nil
 	}
 	if s.cfg.PassOnAfter > 0 {
-		patience := s.cfg.PassOnAfter
+		timeout := s.cfg.PassOnAfter
 		if s.cfg.Prover != nil {
-			patience = s.cfg.Prover.Patience(patience)
+			timeout = s.cfg.Prover.Patience(timeout)
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		if s.cfg.Cache.Progress().Wait(ctx, int64(min(rv, math.MaxInt64))) != nil {
 			return fmt.Errorf("%w: revision %d is not reached", cache.ErrUnproven, rv)
@@ -189,9 +193,9 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	return s.waitBehind(ctx, rv)
 }
 
-// waitBehind waits for a revision that the cache has not reached. A client that comes from
-// another server brings it. Etcd is asked for the feed's progress at once: the revision may
-// belong to a write that the feed does not see.
+// waitBehind waits until the cache reaches rv. A client that comes from another server
+// brings such a revision. Etcd is immediately asked for the feed's progress: the
+// revision may belong to a write that the feed does not see.
 //
 // After revisionTimeout etcd is asked whether it has the revision. If so, this server lags, and the
 // read waits on, as a consistent one does. Kubernetes refuses it, and the client lists again.
@@ -201,9 +205,9 @@ func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	defer stopAll()
 	cancel := s.cfg.Consistent.Notify(revision, func() {})
 	defer cancel()
-	short, stop := context.WithTimeout(ctx, revisionTimeout)
+	first, stop := context.WithTimeout(ctx, revisionTimeout)
 	defer stop()
-	if progress.Wait(short, revision) == nil {
+	if progress.Wait(first, revision) == nil {
 		return nil
 	}
 	reached, err := s.cfg.Consistent.Revision(ctx)
@@ -213,7 +217,8 @@ func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
 }
 
-// waitLoaded waits a short time for the first load, which every read needs.
+// waitLoaded waits up to revisionTimeout for the first load, which every read needs. If
+// PassOnAfter is not 0, it returns cache.ErrNotReady without waiting.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.ready.waitAndReadGeneration; compare at each upgrade.
 func (s *Store) waitLoaded(ctx context.Context) error {
@@ -231,8 +236,8 @@ func (s *Store) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// expired returns the error of a watch from a revision whose events are gone. oldest is the first
-// revision that a watch can begin after.
+// expired returns the error of a watch from rv whose next events are gone. The message names
+// oldest: the first revision that a watch can begin after, or how far this watch has come.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked; compare at each upgrade.
 func expired(rv, oldest int64) error {

@@ -54,7 +54,7 @@ func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.E
 		return encode.EntryRun{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
 	}
 	began := time.Now()
-	proven, err := s.waitFor(ctx, resourceVersion, read{examined: 1})
+	proven, err := s.waitFor(ctx, resourceVersion, readCost{examined: 1})
 	usage.AddWait(ctx, began)
 	if err != nil {
 		return encode.EntryRun{}, err

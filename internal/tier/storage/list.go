@@ -138,15 +138,15 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 
 // waitForList waits for the state that a list asks for: the state of an exact revision,
 // or a state that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd
-// may have the state. If it returns a state, then only that one is known to be fresh
-// enough.
+// may have the state. If the snapshot is not nil, the caller must read it: the newest one
+// may be older.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) (*cache.Snapshot, error) {
 	if exact != 0 {
 		// A number beyond etcd's range is below 0 here, and as unsigned it is too large.
 		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.hasRevision(uint64(exact)) {
-			// It is etcd's to refuse, which it does at once.
+			// It is etcd's to refuse, which it does immediately.
 			return nil, cache.ErrExpired
 		}
 		return nil, s.waitAtLeast(ctx, uint64(exact))
@@ -156,7 +156,7 @@ func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, op
 		// The token of a list whose revision was compacted continues in the newest state.
 		resourceVersion = ""
 	}
-	return s.waitFor(ctx, resourceVersion, s.readOf(l))
+	return s.waitFor(ctx, resourceVersion, s.costOf(l))
 }
 
 // newest returns proven, or the newest state if proven is nil.

@@ -30,7 +30,7 @@ func (s *Store) recordList(p page) {
 
 // ForgetMetrics drops the series of resources that are gone from Kubernetes' metrics.
 // Kubernetes keeps them for good: some 10 KB for each resource, and a hundred lines of
-// each scrape. It gathers all metrics, so callers pass many resources at once.
+// each scrape. It gathers all metrics, so callers pass many resources in one call.
 func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	for _, family := range families {

@@ -31,52 +31,52 @@ func (s *Store) WaitConsistent(ctx context.Context) error {
 	return nil
 }
 
-// Notify calls reached once the cache holds every event up to a revision.
+// Notify calls reached once the cache holds every event up to revision.
 func (s *Store) Notify(revision int64, reached func()) (cancel func()) {
 	return s.cfg.Consistent.Notify(revision, reached)
 }
 
-// Prefix returns the beginning of the keys that callers give.
+// Prefix returns Config.ResourcePrefix, with which the keys of callers begin.
 func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 
 // Decode returns an entry's object as Kubernetes' handlers would get it, fresh and
-// owned by the caller. It is meant for encode.Config.Decode. An object that cannot be
+// owned by the caller. It is meant for encode.Config.Decode. An object that can never be
 // decoded is marked, so that its reads go to Kubernetes' handlers.
 func (s *Store) Decode(e *entry.Entry) (runtime.Object, error) {
 	if e.Opaque() {
-		return nil, fmt.Errorf("decode %s: not plain", e.Key)
+		return nil, fmt.Errorf("decode %s: opaque", e.Key)
 	}
 	obj, err := s.decodeAt(e, e.Revision)
-	// An entry without attributes is being described: that marks it too. And an object
-	// that a webhook did not convert now may be converted the next time.
+	// The cache still reads an entry without attributes, and marks it itself. An object that
+	// a webhook did not convert may be converted the next time.
 	if err != nil && e.Attributes != nil && s.converter == nil {
 		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
 	}
 	return obj, err
 }
 
-// Stored returns an entry's object as Kubernetes would encode it for etcd now. What Kubernetes
-// removes before, because it is not the object's, stays: it is sent where it is stored.
+// EncodeForStorage returns an entry's object as Kubernetes would encode it for etcd now. Unlike
+// PrepareObjectForStorage it keeps selfLink, because Kubernetes sends one that is stored.
 //
 // Upstream: k8s.io/apiserver/pkg/storage.APIObjectVersioner.PrepareObjectForStorage; compare at each upgrade.
-func (s *Store) Stored(e *entry.Entry) ([]byte, error) {
+func (s *Store) EncodeForStorage(e *entry.Entry) ([]byte, error) {
 	obj, err := s.Decode(e)
 	if err != nil {
 		return nil, err
 	}
-	var stored bytes.Buffer
+	var encoded bytes.Buffer
 	err = s.cfg.Cache.Panics().Guard(panics.Encode, func() error {
 		accessor, err := meta.Accessor(obj)
 		if err != nil {
 			return err
 		}
 		accessor.SetResourceVersion("")
-		return s.cfg.Codec.Encode(obj, &stored)
+		return s.cfg.Codec.Encode(obj, &encoded)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s for storage: %w", e.Key, err)
 	}
-	return stored.Bytes(), nil
+	return encoded.Bytes(), nil
 }
 
 // NewList returns an empty list of the storage's version.

@@ -44,7 +44,7 @@ type Config struct {
 	// its watch cache and reads from etcd.
 	LikeEtcd bool
 	// PassOnAfter bounds how long a read waits until the cache is as new as it asks. After
-	// that its error wraps cache.ErrUnproven, or at once cache.ErrNotReady before the first
+	// that its error wraps cache.ErrUnproven, or immediately cache.ErrNotReady before the first
 	// load, and another server has to answer. Zero means that reads wait as in Kubernetes,
 	// and end with its errors.
 	PassOnAfter time.Duration
@@ -162,7 +162,7 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, keepsSlash: keepsSlash, recursive: recursive}, ok, nil
 }
 
-// decodeAt returns a fresh object with a revision as its resource version.
+// decodeAt returns a fresh object with revision as its resource version.
 func (s *Store) decodeAt(e *entry.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.decodeInto(e, revision, obj); err != nil {

@@ -120,8 +120,9 @@ func (v *Verbatim) covers(selector fields.Selector) bool {
 
 var errNotVerbatim = errors.New("the object is not written as an API server writes it")
 
-// describeVerbatim reads the attributes of an object as an API server sends it. It fails for
-// an object that cannot be sent on as it is, which is passed on then.
+// describeVerbatim reads the attributes of an object as an API server sends it. It
+// fails for an object that cannot be sent on as it is. Reads of that object are passed
+// on.
 func (d describer) describeVerbatim(e *entry.Entry, v *Verbatim) error {
 	sent, ok := sentobject.Read(v.Format, e.Value)
 	var scan entry.Scan

@@ -95,15 +95,15 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	return from, nil
 }
 
-// Expired returns the error of a watch whose next events, after a revision, are gone.
+// Expired returns the error of a watch whose next events, those after the revision after, are gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
 	return expired(after, oldest)
 }
 
-// Ahead returns the error of a watch from a revision that etcd has not reached: the
-// client has to list again. Its resource may have been moved from another etcd. Ahead
-// returns nil if etcd has reached the revision or does not answer. requested is the
+// Ahead returns the error of a watch from after, a revision that etcd has not reached:
+// the client has to list again. Its resource may have been moved from another etcd.
+// Ahead returns nil if etcd has reached after or does not answer. requested is the
 // resource version as the client wrote it.
 func (s *Store) Ahead(ctx context.Context, after int64, requested string) error {
 	revision, err := s.cfg.Consistent.Wait(ctx)
@@ -113,8 +113,8 @@ func (s *Store) Ahead(ctx context.Context, after int64, requested string) error 
 	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is ahead of etcd, which is at %d: list again", requested, revision))
 }
 
-// Bookmark returns the object of a bookmark: the client has all changes up to a
-// revision. With initialEventsEnd, the client also has all initial events.
+// Bookmark returns the object of a bookmark: the client has all changes up to revision.
+// With initialEventsEnd, the client also has all initial events.
 func (s *Store) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.versioner.UpdateObject(obj, uint64(revision)); err != nil {

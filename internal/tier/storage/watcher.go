@@ -36,7 +36,7 @@ const (
 	// resultBuffer is how many events wait for the request's writer. It decouples the
 	// writer from the reader of the log.
 	resultBuffer = 16
-	// readBatch is how many events are read from the log at once.
+	// readBatch is how many events are read from the log in one call.
 	readBatch = 64
 )
 
@@ -316,7 +316,7 @@ func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Obje
 	return w.selectedObject(e.Previous, e.Revision)
 }
 
-// bookmark sends a bookmark: the client has all changes up to a revision.
+// bookmark sends a bookmark: the client has all changes up to revision.
 func (w *watcher) bookmark(ctx context.Context, revision int64, initialEventsEnd bool) error {
 	obj, err := w.store.Bookmark(revision, initialEventsEnd)
 	if err != nil {

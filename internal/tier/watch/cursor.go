@@ -45,7 +45,7 @@ type Cursor struct {
 
 const notWaiting = -1
 
-// Open begins a watch of the events after a revision. After each Next that left nothing,
+// Open begins a watch of the events after the revision after. After each Next that left nothing,
 // wake is called once, when there is something to read or the place is lost. It must not
 // block. The error is cache.ErrExpired if the log does not reach back to the revision, or
 // ErrOpaque if there is an opaque event since.
@@ -117,7 +117,7 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Next appends the next changes to changes. If more is true, the caller should call Next
-// again at once. Otherwise the watch has seen everything, and its wake function will be
+// again immediately. Otherwise the watch has seen everything, and its wake function will be
 // called. The error is cache.ErrExpired if the place is lost, or ErrOpaque. Changes that
 // were appended before an error are valid.
 func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, err error) {

@@ -30,7 +30,7 @@ const (
 	hashBits = 13
 	// blockTokens is about how many tokens have codes of their own.
 	blockTokens = 1 << 14
-	// maxRun bounds the bytes that become matches at once, so that a block keeps its size.
+	// maxRun bounds the bytes that become matches in one step, so that a block keeps its size.
 	maxRun = 1 << 16
 	// maxInput is the longest input whose places a table can hold.
 	maxInput = 1 << 28
@@ -119,9 +119,9 @@ func (e *encoder) remember(src []byte, from, to int) {
 	}
 }
 
-// find returns from where the bytes at a place are repeated, and how many. It returns 0 bytes
-// if they are not worth a match. last is the distance that is tried first. It is 0 if there
-// is none.
+// find returns from where the bytes at src[at:] are repeated, and how many. It returns
+// 0 bytes if they are not worth a match. last is the distance that is tried first. It
+// is 0 if there is none.
 func (e *encoder) find(src []byte, at, last int) (from, n int) {
 	word := load(src, at)
 	slot := &e.table[hash(word)]
@@ -202,7 +202,7 @@ func (e *encoder) match(n, distance int) {
 	}
 }
 
-// endBlock writes the block that ends at a place.
+// endBlock writes the block that ends at end.
 func (e *encoder) endBlock(src []byte, end int) {
 	if end > e.start {
 		e.writer.write(src[e.start:end], e.tokens, &e.uses)

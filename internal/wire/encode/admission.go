@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxAdmittedBytes bounds the distinct large segments that readers have at once.
+	// maxAdmittedBytes bounds the distinct large segments that readers have at the same time.
 	// Hundreds of readers that go through large objects drift apart; without a bound
 	// each would hold a segment of its own.
 	maxAdmittedBytes = 24 << 20
@@ -19,7 +19,7 @@ const (
 	maxAdmissionWait = 5 * time.Second
 )
 
-// segmentAdmission limits the bytes of large segments that readers have at once. Large
+// segmentAdmission limits the bytes of large segments that readers have at the same time. Large
 // segments are not kept by the budget, so their memory is bounded by their readers alone.
 //
 // A plain semaphore would make readers of the same segment wait for each other, although
@@ -179,7 +179,7 @@ func (a *segmentAdmission) admitLocked(s *largeSegment, now time.Time) {
 	close(s.admitted)
 }
 
-// fullLocked reports whether there is no room for a number of bytes more. There always is
+// fullLocked reports whether there is no room for that many bytes more. There always is
 // room for one segment, however large.
 func (a *segmentAdmission) fullLocked(bytes int64) bool {
 	return a.mu.bytes > 0 && a.mu.bytes+bytes > maxAdmittedBytes

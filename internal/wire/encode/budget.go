@@ -50,7 +50,7 @@ func (b *Budget) UsedBytes() int64 { return b.used.Load() }
 func (b *Budget) LimitBytes() int64 { return b.limit }
 
 // tight reports whether less than an eighth of the budget would be left with cost more
-// bytes. Segments are kept compressed then.
+// bytes. A tight budget keeps segments compressed.
 func (b *Budget) tight(cost int64) bool {
 	return b == nil || b.used.Load()+cost > b.limit-b.limit/8
 }

@@ -9,15 +9,17 @@ import (
 )
 
 // minCompressedRatio is how many times smaller a large segment must become for its
-// compressed bytes to be kept. Others would take the room of hundreds of small objects.
+// compressed bytes to be kept. Larger ones would take the room of hundreds of small objects.
 const minCompressedRatio = 8
 
-// segmentCoding is how segments are compressed for one content coding, and where a slot
-// has them.
+// segmentCoding is one content coding of segments.
 type segmentCoding struct {
+	// cell returns the cell of a slot that keeps the compressed segment.
 	cell func(*slot) *cell
-	// weak is guarded by slot.build.
-	weak     func(*slot) *weak.Pointer[segment]
+	// shared returns the pointer to a compressed segment that a reader may still hold. slot.build
+	// guards it.
+	shared func(*slot) *weak.Pointer[segment]
+	// compress compresses a plain segment.
 	compress func(*Form, *segment) *segment
 }
 
@@ -25,13 +27,13 @@ func codingOf(encoding Encoding) segmentCoding {
 	if encoding == Zstd {
 		return segmentCoding{
 			cell:     func(s *slot) *cell { return &s.zstd },
-			weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.zstd },
+			shared:   func(s *slot) *weak.Pointer[segment] { return &s.build.zstd },
 			compress: func(_ *Form, plain *segment) *segment { return plain.zstdCompressed() },
 		}
 	}
 	return segmentCoding{
 		cell:     func(s *slot) *cell { return &s.deflate },
-		weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.deflate },
+		shared:   func(s *slot) *weak.Pointer[segment] { return &s.build.deflate },
 		compress: (*Form).deflate,
 	}
 }
@@ -44,9 +46,9 @@ func (f *Form) deflate(plain *segment) *segment {
 	return seg
 }
 
-// compressedSegment returns the segment of a group compressed for gzip or zstd streams. It is
-// kept from its first reader on, for it is small. The plain segment that a transcoder makes
-// for it is not kept.
+// compressedSegment returns the segment of a group compressed for gzip or zstd streams. Its first
+// reader keeps it, unless m is retired, or the segment is large and compresses badly. The
+// plain segment that a transcoder makes for it is not kept.
 func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
@@ -59,7 +61,7 @@ func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encod
 	if seg := c.load(); seg != nil {
 		return seg, nil
 	}
-	shared := coding.weak(own)
+	shared := coding.shared(own)
 	if seg := shared.Value(); seg != nil {
 		return seg, nil
 	}
@@ -74,14 +76,14 @@ func (f *Form) compressedSegment(m *Memo, entries []*entry.Entry, encoding Encod
 	} else if plain, _, err = f.buildPlainLocked(m, own, inherited, keep); err != nil {
 		return nil, err
 	}
-	// Under a tight budget the plain segment is kept as zstd.
+	// Under a tight budget buildPlainLocked keeps the plain segment as zstd, maybe in c.
 	if seg := c.load(); seg != nil {
 		return seg, nil
 	}
 	seg := coding.compress(f, plain)
 	*shared = weak.Make(seg)
 	switch {
-	case !keep:
+	case !keep: // The memo is retired.
 	case plain.large() && minCompressedRatio*seg.cost() > plain.cost():
 		f.cfg.Budget.retainTransient(seg)
 	default:

@@ -42,7 +42,7 @@
 // (Form.pass); each later LIST keeps a share. singles hold items that were asked for alone,
 // until the whole group is encoded. Segments of large objects are not kept plain. Readers
 // share them by weak pointers, and the transient queue keeps the newest alive.
-// segmentAdmission bounds how many bytes readers have at once.
+// segmentAdmission bounds how many bytes readers have at the same time.
 //
 // When an object changes, the cache makes a new leaf. Its memo inherits the slots of the
 // old one, copies the items that did not change when it is first read, and drops the rest.

@@ -47,7 +47,7 @@ func NewVerbatimForm(cfg VerbatimConfig) *Form {
 	return f
 }
 
-// list implements Config.List. It returns the other server's empty list with a revision.
+// list implements Config.List. It returns the other server's empty list with the revision of m.
 func (cfg *VerbatimConfig) list(m Meta, _ ...runtime.Object) (runtime.Object, error) {
 	if m.Continue != "" || m.Remaining != nil || m.Shard != "" {
 		return nil, fmt.Errorf("%w: a page or a shard", ErrShape)
@@ -59,8 +59,9 @@ func (cfg *VerbatimConfig) list(m Meta, _ ...runtime.Object) (runtime.Object, er
 	return &runtime.Unknown{Raw: empty.Append(nil, m.ResourceVersion)}, nil
 }
 
-// VerbatimObject makes an object that verbatim forms write: what the other server has sent,
-// with a revision. It is for Stream.Signal and AppendBookmark.
+// VerbatimObject makes an object that verbatim forms write: what the other server has
+// sent, with revision as its resource version. It is for Stream.Signal and
+// AppendBookmark.
 func VerbatimObject(format sentobject.Format, sent []byte, revision int64) (runtime.Object, error) {
 	obj, ok := sentobject.Read(format, sent)
 	if !ok {

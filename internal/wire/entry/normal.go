@@ -161,10 +161,10 @@ func blocksOf(text []byte) *textBlocks {
 	return b
 }
 
-// find looks for a block of another text in the text, from a place on. It returns the
-// places of the block: at in the text, and in in the other text. Of all such blocks it
-// chooses the block before which least is left out of both texts. It returns -1 if there
-// is none. Later calls must not ask for earlier places.
+// find looks for a block of other in the text, from from on. It returns the places of
+// the block: at in the text, and in in the other text. Of all such blocks it chooses the
+// block before which least is left out of both texts. It returns -1 if there is none.
+// Later calls must not ask for earlier places.
 func (b *textBlocks) find(other []byte, from int) (at, in int) {
 	at, least := -1, len(b.next)*blockSize+len(other)
 	for i := 0; i+blockSize <= len(other) && i < least; i++ {

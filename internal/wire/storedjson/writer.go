@@ -11,7 +11,7 @@ import (
 type Writer struct {
 	Text     []byte
 	Escaping EscapeMode
-	// Err is the first error of Marshal. The text is useless then.
+	// Err is the first error of Marshal. If it is not nil, Text is useless.
 	Err error
 }
 

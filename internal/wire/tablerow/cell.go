@@ -68,7 +68,7 @@ func (c cell) countAges() int {
 	return n
 }
 
-// textAt returns the cell's text at a time.
+// textAt returns the cell's text at now.
 func (c cell) textAt(now time.Time) string {
 	var b strings.Builder
 	for _, p := range c.parts {

@@ -45,7 +45,7 @@ type age struct {
 	until bool
 }
 
-// textAt returns the text of the age at a time.
+// textAt returns the text of the age at now.
 //
 // Upstream: k8s.io/kubernetes/pkg/printers/internalversion.translateTimestampSince; compare at each upgrade.
 func (a age) textAt(now time.Time) string {

@@ -22,7 +22,7 @@ type Difference struct {
 	Stopped bool
 }
 
-// pathAt returns the path of the value at a place in JSON, as in ".spec.ports[1].name". The
+// pathAt returns the path of the value at text[place] in JSON, as in ".spec.ports[1].name". The
 // JSON must be well formed. Fields that are about to begin at the place have the path of
 // what is around them.
 func pathAt(text []byte, place int) string {

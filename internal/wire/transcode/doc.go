@@ -22,5 +22,5 @@
 // for each form. Custom resources, which are stored as JSON, have a walk of their own
 // (custom.go). The package does not decode objects. An object may be sent otherwise than it
 // is stored, for example if an older version has stored it. A Normalizer normalizes such an
-// object once, and it is transcoded then.
+// object once, so that it can be transcoded.
 package transcode

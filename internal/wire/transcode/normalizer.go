@@ -12,32 +12,32 @@ import (
 //
 // Let N be the normal bytes of stored bytes S: decoded, with defaults, and encoded for storage.
 // Kubernetes sends for N what it sends for S, because both decode to the same object.
-// Kubernetes tests that for each kind. Here it is compared for each fingerprint of N, and
-// for a sample of the objects. So an object is normalized once, and is then like any other.
+// Kubernetes tests that for each kind. The transcoder compares both answers for each fingerprint
+// of N, and for a sample of the objects. An object is normalized once, and is then like any other.
 //
 // A nil Normalizer finds no normal form.
 type Normalizer struct {
-	// stored returns the bytes that Kubernetes would store for an entry's object.
-	stored func(*entry.Entry) ([]byte, error)
+	// encodeForStorage returns the bytes that Kubernetes would store for an entry's object now.
+	encodeForStorage func(*entry.Entry) ([]byte, error)
 	// found says that an object had a normal form.
 	found atomic.Bool
-	// inRow is how many objects in a row had a normal form, up to the last object.
-	inRow atomic.Int32
+	// consecutive is how many of the last objects given to normalize had a normal form, without
+	// one between them that had none.
+	consecutive atomic.Int32
 }
 
-// expectAfter is a number of objects in a row that had a normal form. After so many, the
-// next object is normalized without a walk through its stored bytes, which would be in
-// vain.
+// expectAfter is how many consecutive objects must have had a normal form until the next one is
+// normalized without a walk through its stored bytes, which would be in vain.
 const expectAfter = 8
 
-// NewNormalizer makes a Normalizer. stored decodes an entry and encodes the object as Kubernetes
-// would store it now. It may be called by several goroutines at a time.
-func NewNormalizer(stored func(*entry.Entry) ([]byte, error)) *Normalizer {
-	return &Normalizer{stored: stored}
+// NewNormalizer makes a Normalizer. encodeForStorage decodes an entry and encodes the object as
+// Kubernetes would store it now. It must be safe for concurrent use.
+func NewNormalizer(encodeForStorage func(*entry.Entry) ([]byte, error)) *Normalizer {
+	return &Normalizer{encodeForStorage: encodeForStorage}
 }
 
-// normalize finds the normal form of an entry, and keeps it there. It returns false if it was
-// looked for before, or if there is none.
+// normalize finds the normal form of an entry, and keeps it there. It returns false if e was
+// normalized before, or has no normal form.
 func (n *Normalizer) normalize(e *entry.Entry) bool {
 	if n == nil || e.NormalOf(n) != nil {
 		return false
@@ -45,11 +45,11 @@ func (n *Normalizer) normalize(e *entry.Entry) bool {
 	normal := n.find(e)
 	e.SetNormal(normal)
 	if !normal.Edited() {
-		n.inRow.Store(0)
+		n.consecutive.Store(0)
 		return false
 	}
 	n.found.Store(true)
-	n.inRow.Add(1)
+	n.consecutive.Add(1)
 	return true
 }
 
@@ -58,15 +58,16 @@ func (n *Normalizer) normalize(e *entry.Entry) bool {
 func (n *Normalizer) HasFound() bool { return n != nil && n.found.Load() }
 
 // expects reports whether the next object probably has a normal form.
-func (n *Normalizer) expects() bool { return n != nil && n.inRow.Load() >= expectAfter }
+func (n *Normalizer) expects() bool { return n != nil && n.consecutive.Load() >= expectAfter }
 
+// find returns the normal form of an entry. It is not edited if the object cannot be decoded or
+// its stored bytes cannot be unpacked: Kubernetes encodes such an object.
 func (n *Normalizer) find(e *entry.Entry) *entry.Normal {
 	normal := entry.NewNormal(n, nil, nil)
-	value, err := n.stored(e)
+	value, err := n.encodeForStorage(e)
 	if err != nil {
 		return normal
 	}
-	// What cannot be unpacked has no normal form either.
 	_ = e.Read(func(stored []byte) error {
 		normal = entry.NewNormal(n, stored, value)
 		return nil

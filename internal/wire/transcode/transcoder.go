@@ -150,8 +150,8 @@ func (t *Transcoder) compare(dst []byte, start int, e *entry.Entry, fingerprint 
 	return both[:start+copy(both[start:], theirs)], nil
 }
 
-// transcode appends an entry to dst, and returns its fingerprint. It returns false if the
-// tables do not describe the entry. What it appended has no meaning then.
+// transcode appends an entry to dst, and returns its fingerprint. If the tables do not
+// describe the entry, it returns false, and what it appended has no meaning.
 func (t *Transcoder) transcode(dst []byte, e *entry.Entry) (_ []byte, fingerprint uint64, ok bool) {
 	w := t.walker(dst, e)
 	defer w.release()

@@ -89,7 +89,8 @@ func (w *walker) object(m *message, opening, content []byte) bool {
 func (w *walker) message(m *message, content []byte) bool {
 	base := len(w.spans)
 	w.spans = append(w.spans, noSpans[:len(m.fields)]...)
-	// A nested message may move the stack. What is below it is not changed then.
+	// If a nested message moves the stack, spans refers to the old one, which is not
+	// changed any more.
 	spans := w.spans[base:]
 	due := m.always
 	if !scan(m, content, spans, &due) {
@@ -115,7 +116,7 @@ func (w *walker) message(m *message, content []byte) bool {
 	return true
 }
 
-// field writes a field whose values are at a place in the bytes of its message.
+// field writes a field whose values are at at in content, the bytes of its message.
 func (w *walker) field(f *field, content []byte, at span) bool {
 	if w.partial && f.top {
 		w.setWrites(f.tag == metadataTag)

@@ -71,7 +71,7 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 				}
 			}
 		}
-		text := definitiontest.Stored(t, made, v1beta1.SchemeGroupVersion)
+		text := definitiontest.EncodeStored(t, made, v1beta1.SchemeGroupVersion)
 		ours, theirs, err, other := decodeBoth(t, text)
 		if err != nil || other != nil {
 			t.Fatalf("%v, %v: %s", err, other, text)
@@ -131,7 +131,7 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 			t.Fatal(err)
 		}
 		definition.Name, definition.Spec.Versions[0].Schema.OpenAPIV3Schema = "things.a.example", schema
-		made, _ := definitiontest.Decoded(t, definitiontest.Stored(t, definition, v1beta1.SchemeGroupVersion))
+		made, _ := definitiontest.DecodeStored(t, definitiontest.EncodeStored(t, definition, v1beta1.SchemeGroupVersion))
 		if !check(made) {
 			t.Errorf("left to Kubernetes: %s", text)
 		}
@@ -177,7 +177,7 @@ func TestCodecReadsWrittenSchemas(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(text), made.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
 				t.Fatal(err)
 			}
-			encoded := definitiontest.Stored(t, made, v1beta1.SchemeGroupVersion)
+			encoded := definitiontest.EncodeStored(t, made, v1beta1.SchemeGroupVersion)
 			if _, ok := readSchemas(encoded); !ok {
 				t.Errorf("not read: %s", encoded)
 			}
@@ -193,7 +193,7 @@ func TestCodecReadsWrittenSchemas(t *testing.T) {
 func BenchmarkDecode(b *testing.B) {
 	definition := definitiontest.Wide(100)
 	definition.Name, definition.UID, definition.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
-	text := definitiontest.Stored(b, definition, v1beta1.SchemeGroupVersion)
+	text := definitiontest.EncodeStored(b, definition, v1beta1.SchemeGroupVersion)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	for name, codec := range map[string]runtime.Codec{"ours": Codec{theirs}, "theirs": theirs} {
 		b.Run(name, func(b *testing.B) {
@@ -213,8 +213,8 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	made := definitiontest.Wide(100)
 	made.Name, made.UID, made.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
-	text := definitiontest.Stored(b, made, v1beta1.SchemeGroupVersion)
-	definition, _ := definitiontest.Decoded(b, text)
+	text := definitiontest.EncodeStored(b, made, v1beta1.SchemeGroupVersion)
+	definition, _ := definitiontest.DecodeStored(b, text)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	outline := outlineOf(b, text)
 	b.Run("schemas", func(b *testing.B) {

@@ -40,8 +40,8 @@ func TestOutlinesAreStoredAsDefinitions(t *testing.T) {
 		if i%10 == 0 {
 			version = apiextensionsv1.SchemeGroupVersion // such a definition becomes no outline
 		}
-		text := definitiontest.Stored(t, made, version)
-		decoded, _ := definitiontest.Decoded(t, text)
+		text := definitiontest.EncodeStored(t, made, version)
+		decoded, _ := definitiontest.DecodeStored(t, text)
 		outline := outlineOf(t, text)
 		if strings.Contains(string(mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), outline)), outlineMark) {
 			marked++
@@ -84,8 +84,8 @@ func TestMixedOutlineIsStored(t *testing.T) {
 	other.Name, other.Storage = "v2", false
 	other.Schema.OpenAPIV3Schema.Description = "another"
 	definition.Spec.Versions = append(definition.Spec.Versions, other)
-	text := definitiontest.Stored(t, definition, v1beta1.SchemeGroupVersion)
-	decoded, _ := definitiontest.Decoded(t, text)
+	text := definitiontest.EncodeStored(t, definition, v1beta1.SchemeGroupVersion)
+	decoded, _ := definitiontest.DecodeStored(t, text)
 	outline := outlineOf(t, text)
 	for _, d := range []*apiextensions.CustomResourceDefinition{decoded, outline} {
 		d.Spec.Versions[1].Schema.OpenAPIV3Schema = &apiextensions.JSONSchemaProps{Type: "object", Description: "new"}

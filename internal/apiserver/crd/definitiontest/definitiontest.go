@@ -1,4 +1,4 @@
-// Package definitiontest makes definitions for tests, and encodes and decodes them as
+// Package definitiontest makes CustomResourceDefinitions for tests, and encodes and decodes them as
 // Kubernetes does. It is for tests only.
 package definitiontest
 
@@ -18,34 +18,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Stored encodes a definition of any version as Kubernetes stores it in the version gv.
-func Stored(tb testing.TB, full runtime.Object, gv schema.GroupVersion) []byte {
+// EncodeStored encodes a definition of any version as Kubernetes stores it in the version gv.
+func EncodeStored(tb testing.TB, obj runtime.Object, gv schema.GroupVersion) []byte {
 	tb.Helper()
-	if v1, ok := full.(*apiextensionsv1.CustomResourceDefinition); ok {
+	if v1, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
 		internal := &apiextensions.CustomResourceDefinition{}
 		if err := apiextensionsapiserver.Scheme.Convert(v1, internal, nil); err != nil {
 			tb.Fatal(err)
 		}
-		full = internal
+		obj = internal
 	}
-	encoded, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(gv), full)
+	encoded, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(gv), obj)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return encoded
 }
 
-// Decoded decodes a stored definition with Kubernetes' codec, to both types.
-func Decoded(tb testing.TB, stored []byte) (*apiextensions.CustomResourceDefinition, *apiextensionsv1.CustomResourceDefinition) {
+// DecodeStored decodes a stored definition with Kubernetes' codec, to the internal type and to v1.
+func DecodeStored(tb testing.TB, stored []byte) (*apiextensions.CustomResourceDefinition, *apiextensionsv1.CustomResourceDefinition) {
 	tb.Helper()
-	internal, full := &apiextensions.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
+	internal, v1 := &apiextensions.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DecodeInto(apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), stored, internal); err != nil {
 		tb.Fatal(err)
 	}
-	if err := apiextensionsapiserver.Scheme.Convert(internal, full, nil); err != nil {
+	if err := apiextensionsapiserver.Scheme.Convert(internal, v1, nil); err != nil {
 		tb.Fatal(err)
 	}
-	return internal, full
+	return internal, v1
 }
 
 // Random returns a function that makes random definitions, as Kubernetes may have stored
@@ -63,12 +63,12 @@ func Random(tb testing.TB) func() *apiextensions.CustomResourceDefinition {
 	}
 }
 
-// Wide returns a definition without a name, whose spec has a number of properties.
+// Wide returns a definition without a name. The spec of its objects has that many properties.
 func Wide(properties int) *apiextensionsv1.CustomResourceDefinition {
 	all := map[string]apiextensionsv1.JSONSchemaProps{}
-	most := int64(64)
+	maxLength := int64(64)
 	for i := range properties {
-		p := apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most, Description: fmt.Sprintf("This says what the field of number %d is good for, in as many words as is usual.", i)}
+		p := apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &maxLength, Description: fmt.Sprintf("This says what the field of number %d is good for, in as many words as is usual.", i)}
 		if i%10 == 0 {
 			p.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.startsWith('a') || self.size() > 3", Message: "is neither"}}
 		}

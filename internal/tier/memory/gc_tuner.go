@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// gcPacer sets how far the heap may grow between two collections: its headroom.
-// Go sets that as a percentage of the live heap (GOGC), which fits neither end.
+// gcTuner sets how far the heap may grow between two collections: its headroom.
+// Go sets that as a percentage of the live heap (GOGC), which suits neither a small
+// heap nor a large one.
 //
 // A small heap gets a fixed headroom. The garbage of requests fills a percentage
-// of it in no time.
+// of such a heap in no time.
 //
 // A large heap gets little. It is mostly stored bytes without pointers, which
 // cost the collector nothing (docs/bench/memory.md), and twice as much memory
 // would buy little CPU. Two things raise its headroom:
 //
-//   - The scannable memory, on which the cost of a collection depends. The heap may
-//     always grow by as much as a collection scans. Otherwise the collector's share
-//     of the CPU grows with the number of watches, whose stacks are scanned.
+//   - The memory that a collection scans: heap that may hold pointers, and stacks. The
+//     cost of a collection depends on it. The heap may grow by as much, within
+//     maxHeadroom and maxGCPercent. Otherwise the collector's share of the CPU grows
+//     with the number of watches, whose stacks are scanned.
 //   - A busy collector. A LIST that encodes all of 100,000 pods makes some GB of
 //     garbage. The headroom is doubled while the collector takes a large part of
 //     the CPU, and halved again when it no longer does.
 //
 // The headroom is not doubled while the server encodes ahead of requests: no
-// request waits for that. A large heap with little scannable memory gets less,
+// request waits for that. A large heap of which little is scanned is raised less,
 // because a collection is cheap there.
 //
 // The price is one sample of the runtime's metrics a second, and a short stop of
 // the world whenever the percentage changes.
 //
-// Only one goroutine may use a gcPacer.
-type gcPacer struct {
+// Only one goroutine may use a gcTuner.
+type gcTuner struct {
 	// warming reports whether the server encodes ahead of requests.
 	warming func() bool
 	samples []metrics.Sample
@@ -61,17 +63,17 @@ type heapSize struct {
 }
 
 const (
-	gcPacerPeriod = time.Second
+	gcTunerPeriod = time.Second
 
 	// A heap up to largeHeap is small.
 	largeHeap = 256 << 20
 	// smallHeapHeadroom may be doubled as long as the heap stays below maxSmallHeap.
-	// The runtime keeps its accounts of the largest heap there was, 1/40 of it, for
-	// good.
+	// The runtime never frees its metadata, about 1/40 of the largest heap that there
+	// was.
 	smallHeapHeadroom    = 128 << 20
 	maxSmallHeap         = 320 << 20
 	minLargeHeapHeadroom = 48 << 20
-	// A doubled headroom of a large heap is at most 3/2 of the scannable memory.
+	// A doubled headroom of a large heap is at most 3/2 of its scannable part.
 	scannableNumerator, scannableDenominator = 3, 2
 
 	// The headroom is doubled, up to maxDoublings times, while the collector has more
@@ -81,11 +83,11 @@ const (
 
 	// The bounds of the percentage that the collector is set to.
 	minGCPercent, maxGCPercent = 10, 150
-	// The percentage is left as it is while it is off by less than 1/gcPercentTolerance.
-	gcPercentTolerance = 8
+	// The percentage is left as it is while it is off by at most 1/toleranceDivisor of itself.
+	toleranceDivisor = 8
 
-	// loadingGCPercent holds while everything is read from etcd. The garbage of
-	// decoded objects comes faster then than ever after, and goes at once.
+	// loadingGCPercent holds while objects are loaded. The garbage of decoded objects
+	// comes faster during a load than ever after, and is short-lived.
 	loadingGCPercent = 100
 )
 
@@ -99,10 +101,10 @@ const (
 	sampleStacks
 )
 
-// newGCPacer makes a pacer and sets the collector. The headroom is doubled at
-// first: Kubernetes' own informers decode much while a server starts.
-func newGCPacer(maxHeadroom int64, warming func() bool) gcPacer {
-	p := gcPacer{
+// newGCTuner makes a tuner and sets the collector. The headroom begins with maxDoublings:
+// Kubernetes' own informers decode much while a server starts.
+func newGCTuner(maxHeadroom int64, warming func() bool) gcTuner {
+	t := gcTuner{
 		warming:     warming,
 		doublings:   maxDoublings,
 		maxHeadroom: uint64(maxHeadroom),
@@ -116,32 +118,33 @@ func newGCPacer(maxHeadroom int64, warming func() bool) gcPacer {
 			sampleStacks:    {Name: "/gc/scan/stack:bytes"},
 		},
 	}
-	p.last = p.sample()
-	p.setPercent()
-	return p
+	t.last = t.sample()
+	t.setPercent()
+	return t
 }
 
-// sample reads the runtime's metrics and returns the CPU time among them.
-func (p *gcPacer) sample() cpuSeconds {
-	metrics.Read(p.samples)
-	spent := cpuSeconds{application: p.samples[sampleUser].Value.Float64()}
+// sample reads the runtime's metrics and returns the CPU time among them. Idle marking is left
+// out: it takes only CPU that nothing else uses.
+func (t *gcTuner) sample() cpuSeconds {
+	metrics.Read(t.samples)
+	spent := cpuSeconds{application: t.samples[sampleUser].Value.Float64()}
 	for _, i := range []int{sampleAssist, sampleDedicated, samplePause} {
-		spent.collector += p.samples[i].Value.Float64()
+		spent.collector += t.samples[i].Value.Float64()
 	}
 	return spent
 }
 
 // adjust adapts the headroom to what the collector cost since the last call, and
 // to the heap that the last collection found.
-func (p *gcPacer) adjust() {
-	sample := p.sample()
-	spent := cpuSeconds{collector: sample.collector - p.last.collector, application: sample.application - p.last.application}
-	p.doublings = nextDoublings(p.doublings, spent)
-	if p.warming() {
-		p.doublings = 0
+func (t *gcTuner) adjust() {
+	sample := t.sample()
+	spent := cpuSeconds{collector: sample.collector - t.last.collector, application: sample.application - t.last.application}
+	t.doublings = nextDoublings(t.doublings, spent)
+	if t.warming() {
+		t.doublings = 0
 	}
-	p.last = sample
-	p.setPercent()
+	t.last = sample
+	t.setPercent()
 }
 
 // nextDoublings returns the doublings after a period that cost so much CPU.
@@ -157,16 +160,16 @@ func nextDoublings(doublings int, spent cpuSeconds) int {
 
 // setPercent sets the collector's percentage for the heap of the last sample. A
 // small change is not worth it: setting the percentage stops the world.
-func (p *gcPacer) setPercent() {
+func (t *gcTuner) setPercent() {
 	heap := heapSize{
-		live:      p.samples[sampleGCLive].Value.Uint64(),
-		scannable: p.samples[sampleScannable].Value.Uint64(),
-		stacks:    p.samples[sampleStacks].Value.Uint64(),
+		live:      t.samples[sampleGCLive].Value.Uint64(),
+		scannable: t.samples[sampleScannable].Value.Uint64(),
+		stacks:    t.samples[sampleStacks].Value.Uint64(),
 	}
-	headroom := heap.headroom(p.maxHeadroom, p.doublings)
+	headroom := heap.headroom(t.maxHeadroom, t.doublings)
 	percent := int(max(minGCPercent, min(maxGCPercent, 100*headroom/max(heap.live, 1))))
-	if off := percent - p.percent; max(off, -off) > p.percent/gcPercentTolerance {
-		p.percent = percent
+	if off := percent - t.percent; max(off, -off) > t.percent/toleranceDivisor {
+		t.percent = percent
 		setGCPercent(percent)
 	}
 }
@@ -182,9 +185,9 @@ func (h heapSize) headroom(maxHeadroom uint64, doublings int) uint64 {
 	return max(scanned, doubled)
 }
 
-// PaceLoad sets the collector for the time until everything is loaded. A Trimmer's pacer sets
-// it from then on. The variable GOGC replaces both.
-func PaceLoad() { setGCPercent(loadingGCPercent) }
+// SetLoadingGCPercent sets the collector for the time until all objects are loaded. Afterwards a
+// Trimmer sets it. The environment variable GOGC replaces both.
+func SetLoadingGCPercent() { setGCPercent(loadingGCPercent) }
 
 // setGCPercent sets the collector, unless the operator chose with GOGC.
 func setGCPercent(percent int) {

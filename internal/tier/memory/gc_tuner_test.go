@@ -35,10 +35,10 @@ func gcPercent() int {
 	return percent
 }
 
-// TestGCPacer checks when a large heap has more than the usual headroom: at first, and
+// TestGCTuner checks when a large heap has more than the usual headroom: at first, and
 // while the collector is busy. It has not if little of the heap is scanned, or if the
 // server only encodes ahead of requests.
-func TestGCPacer(t *testing.T) {
+func TestGCTuner(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(gcPercent())
 	bytes := make([]byte, 2*largeHeap)
@@ -55,21 +55,21 @@ func TestGCPacer(t *testing.T) {
 	} {
 		scannable := make([]*byte, c.pointers)
 		runtime.GC()
-		p := newGCPacer(4*minLargeHeapHeadroom, func() bool { return c.warming })
+		tuner := newGCTuner(4*minLargeHeapHeadroom, func() bool { return c.warming })
 		first := gcPercent()
 		for range maxDoublings {
-			p.adjust()
+			tuner.adjust()
 		}
 		usual := gcPercent()
 		if raised := first > usual; raised != (c.pointers > 0) {
 			t.Errorf("%s: the heap may grow by %d %% at first, usually by %d %%", c.name, first, usual)
 		}
-		p.last.collector -= 1000 // as if it had taken so many seconds since
-		p.adjust()
+		tuner.last.collector -= 1000 // as if it had taken so many seconds since
+		tuner.adjust()
 		if raised := gcPercent() > usual; raised != c.raised {
 			t.Errorf("%s: the heap may grow by %d %% when the collector is busy, usually by %d %%", c.name, gcPercent(), usual)
 		}
-		if p.adjust(); gcPercent() != usual {
+		if tuner.adjust(); gcPercent() != usual {
 			t.Errorf("%s: the heap may grow by %d %% when the collector is idle again, usually by %d %%", c.name, gcPercent(), usual)
 		}
 		runtime.KeepAlive(scannable)
