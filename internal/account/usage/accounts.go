@@ -35,7 +35,7 @@ type Config struct {
 // that send them, and what they cost.
 //
 // Two tables hold the same requests, once by client and once by shape. Each row also
-// has its most frequent partners from the other table. So a report can name the
+// has its most expensive partners from the other table. So a report can name the
 // clients of an expensive shape, and no table of all pairs is needed.
 //
 // Clients choose the names that are the keys, so memory must not depend on them. Both
@@ -186,7 +186,8 @@ func host(address string) string {
 // maxReported bounds the shapes and the clients of a report.
 const maxReported = 50
 
-// Report describes the last ten minutes. It takes some milliseconds.
+// Report describes the last ten minutes, and in Total and Paced all since the start. It
+// takes some milliseconds.
 func (a *Accounts) Report() serverreport.ListsReport {
 	now := a.cfg.Clock.Now()
 	minute := minuteOf(now)
@@ -218,8 +219,8 @@ func (a *Accounts) Report() serverreport.ListsReport {
 	return r
 }
 
-// ByResource returns how the requests of the last ten minutes were answered, the resources with
-// most requests first.
+// ByResource returns how the requests of the last ten minutes were answered, the
+// resources with most requests first, maxReported at most.
 func (a *Accounts) ByResource() []serverreport.ResourceReads {
 	shapes, _ := a.shapes.summaries(minuteOf(a.cfg.Clock.Now()))
 	costs := map[string]*serverreport.ListCost{}

@@ -104,7 +104,7 @@ func (a *Accounts) AddRelistBytes(program, resource string, bytes uint64) {
 }
 
 // Run ends storms in time until the context ends. Without Run they end at the next
-// Relist or report.
+// Relist, report or scrape.
 func (a *Accounts) Run(ctx context.Context) {
 	ticker := a.cfg.Clock.NewTicker(stormWindow / stormSteps)
 	defer ticker.Stop()

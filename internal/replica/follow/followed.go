@@ -44,7 +44,7 @@ type FollowedResource struct {
 
 	// The fields below are guarded by Resources.mu.
 
-	// request is the newest request for the resource.
+	// request is the request that started the newest feed.
 	request Request
 	// named says that one of the requests was Named or Needed.
 	named bool

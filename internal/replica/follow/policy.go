@@ -79,9 +79,9 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	return p
 }
 
-// Use sets the server and the stores of built-in resources. It follows the resources that
-// the replica itself needs, and the resources of --follow. It must be called once, before
-// Run.
+// Use sets the server and the stores of built-in resources. It follows the built-in
+// resources that the replica itself needs, that --follow names, or that an earlier run
+// has followed. It must be called once, before Run.
 func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *storage.Store) error {
 	p.server, p.servers.services, p.etcd.stored = server, stored(services).Resource(), stored
 	p.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}

@@ -376,8 +376,8 @@ func (s *Resources) WaitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// Healthy implements source.Source: one feed must follow. A single one may fail for lack of a
-// right, and the others go on.
+// Healthy implements source.Source: if there are feeds, one must be healthy. A single
+// one may fail for lack of a right, and the others go on.
 func (s *Resources) Healthy() (err error) {
 	for _, f := range s.followedResources() {
 		if f.currentFeed() == nil {

@@ -108,7 +108,7 @@ func hashBounds(h entry.HashRange) (from, end string) {
 	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }
 
-// collect returns the candidates in the query's scope, in the order of the index.
+// collect returns the candidates in the query's scope, in any order.
 func (l indexLookup) collect(index Tree, q *Query) []*entry.Entry {
 	var found []*entry.Entry
 	collectRange := func(from, end string) {

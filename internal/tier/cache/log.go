@@ -64,7 +64,7 @@ type Log struct {
 		bytes int64
 		// completeAfter is a revision: the log has every event with a larger one.
 		completeAfter int64
-		// grown is closed when an event is appended, and then replaced.
+		// grown is closed when events are appended or the log is reset, and then replaced.
 		grown chan struct{}
 		// follower may be nil.
 		follower Follower
@@ -80,8 +80,8 @@ type Follower interface {
 	// Forgotten says that the history was interrupted: positions before end are lost. took
 	// is the time of the load that replaced the objects. The log is locked.
 	Forgotten(end Position, took time.Duration)
-	// LogUnlocked follows each call of the other methods, once the log is unlocked. The
-	// follower wakes its readers here.
+	// LogUnlocked follows each call of the other methods, once the log is unlocked. It
+	// does not follow the call by SetFollower. The follower wakes its readers here.
 	LogUnlocked()
 }
 
@@ -285,8 +285,9 @@ func (l *Log) firstAboveLocked(rv int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return l.mu.events[low+i].Revision > rv })
 }
 
-// Read copies the events from a position on to buf. It returns their number and the
-// position after them. grown is closed when the log has more events than were read before.
+// Read copies the events from at on to buf. It returns their number and the position
+// after them. grown is closed at the log's next change. If buf is filled, the log may
+// have more events already.
 func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -81,8 +81,7 @@ func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover 
 
 // Prove returns once it is proven that the cache has every write that was acknowledged before the
 // call. If it returns a state, then only that state is proven. examined is the number of objects
-// that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady unless it is
-// the context's.
+// that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady.
 func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
 	state, err := p.proveOnce(ctx, r, examined)
 	switch {
@@ -144,8 +143,8 @@ var errNoProgress = errors.New("the source does not tell of its progress in time
 // progressWithin returns the longest that progress may take to count as near.
 func (p *Prover) progressWithin() time.Duration { return nearProof + p.source.ProgressWithin() }
 
-// waitNear waits until the cache has passed the source's newest revision, and for the answer of
-// the source and then the patience at the most.
+// waitNear waits until the cache has passed the source's newest revision: for at most
+// askTimeout until the source answers, and patience after that.
 func (p *Prover) waitNear(ctx context.Context, patience time.Duration) error {
 	asked, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -178,8 +177,9 @@ func (p *Prover) probe() {
 	_ = p.waitNear(ctx, p.progressWithin())
 }
 
-// readContents reads all keys, and returns the state of the cache that is equal to what the source
-// has. It returns nil if there is none.
+// readContents reads all keys, and returns a state of the cache that is equal to them.
+// Once the cache has passed their revision, it returns the newest state. It returns nil
+// if neither comes within contentsPatience, or if the cache had other objects.
 func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
 	objects, revision, err := p.source.Contents(ctx)
 	if err != nil {

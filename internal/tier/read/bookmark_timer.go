@@ -81,8 +81,8 @@ func (t *bookmarkTimer) add(w *intervalWatch, interval time.Duration) {
 	g.connections[w.connection]++
 }
 
-// groupLocked returns the group of a connection. It is a new one if the connection has none
-// and all others are full.
+// groupLocked returns the group of a connection. If the connection has none, it is the
+// smallest group, or a new one if that is full and there are fewer than bookmarkPhases.
 func (t *bookmarkTimer) groupLocked(interval time.Duration, connection string) *bookmarkGroup {
 	groups := t.mu.groups[interval]
 	if groups == nil {

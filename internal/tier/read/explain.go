@@ -16,8 +16,8 @@ const (
 	planHeader    = "X-Millrace-Plan"
 )
 
-// describe says how the objects of a list were found. If the client may list without
-// selectors, it also says how many objects were looked at.
+// describe says how the objects of a list were found. If the request has no selectors,
+// or the client may list without them, it also says how many objects were looked at.
 func (q *query) describe(ctx context.Context, page *cache.Page) string {
 	plan := &page.Plan
 	text := string(plan.Path)

@@ -33,18 +33,19 @@ type Objects interface {
 	CoversPredicate(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*entry.Entry) (runtime.Object, error)
-	// Stored returns the bytes that Kubernetes would store for an entry's object now.
+	// EncodeForStorage returns the bytes that Kubernetes would store for an entry's object now.
 	EncodeForStorage(*entry.Entry) ([]byte, error)
 	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
 	// which revision it has seen everything. Expired is the error for a watch that cannot
-	// continue after a revision. Ahead is the error for a watch that waits for a revision
-	// that etcd does not have. It is nil if etcd has that revision.
+	// continue after that revision. Ahead is the error for a watch that waits for a
+	// revision that etcd does not have. It is nil if etcd has that revision or does not
+	// answer.
 	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error)
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
 	Ahead(ctx context.Context, after int64, named string) error
 	// Progress says up to which revision the resource has followed etcd. Notify calls
-	// reached once that is a revision (cache.Consistent.Notify).
+	// reached once that is revision (cache.Consistent.Notify).
 	Progress() *cache.Progress
 	Notify(revision int64, reached func()) (cancel func())
 	// NewList makes an empty list of what Decode returns.
@@ -175,8 +176,9 @@ type routeForm struct {
 	names encodingNames
 }
 
-// NewRoute makes a route. For built-in resources it also makes the forms that most clients
-// ask for. So an encoder of an unexpected shape is an error at the start.
+// NewRoute makes a route. For built-in resources that are not verbatim it also makes
+// the forms that most clients ask for. So an encoder of an unexpected shape is an error
+// at the start.
 func NewRoute(cfg RouteConfig) (*Route, error) {
 	r := &Route{cfg: cfg, name: cfg.Resource.GroupResource().String(), root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {

@@ -109,7 +109,8 @@ func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 	return nil
 }
 
-// Wrap returns a handler that answers reads, and passes all other requests on to next.
+// Wrap returns a handler that answers the reads which the tier can answer, and rejects
+// some in a storm. It passes all other requests on to next.
 func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := t.begin()

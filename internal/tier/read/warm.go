@@ -9,14 +9,16 @@ import (
 )
 
 // Warming encodes what many clients list before they ask: after a start, when the cache was
-// loaded again, and after changes. It runs while no request is answered, one leaf at a time,
-// for forms that are hot. A form is hot for a while after a LIST has asked for it. After a
-// start the two forms that clients of Kubernetes use are hot too. But until a LIST asks for
-// them they are not encoded again while the resource changes. What is encoded is then compressed
-// for gzip too, which clients in Go ask for in each LIST, while the resource does not change.
+// loaded again, and after changes. It runs while no request is answered, one leaf at a time, for
+// forms that are hot. A form is hot for a while after a LIST has asked for it. After a start the
+// two forms that clients of Kubernetes use are hot too. But until a LIST asks for them they are
+// not encoded again while the resource changes. What is encoded is then compressed for gzip too,
+// which clients in Go ask for in each LIST: in the first pass, and while the resource does not
+// change.
 //
-// Objects that an older version stored are normalized then too (transcode.Normalizer), even
-// beyond the budget. That is most of the cost of their first LIST.
+// Once an object is found that an older version stored, all objects of its resource are
+// normalized too, once and even beyond the budget (transcode.Normalizer). That is most
+// of the cost of their first LIST.
 
 const (
 	// warmPeriod is the time between two passes. A pass that finds everything warm costs a

@@ -98,8 +98,8 @@ func (s *watchSession) openCursor(selected *storage.SelectionPredicate) passReas
 	return ""
 }
 
-// setWake makes the connection wake the watch. It also lets the watch be sent away, if the
-// connection has a way to ask for that.
+// setWake makes the connection wake the watch. It also lets the watch be sent away, if
+// the connection has a way to ask for that and the client is not this server.
 func (s *watchSession) setWake() {
 	s.wake.notify = s.puller.Wake
 	if c, ok := s.puller.(interface{ GoAway() }); ok && !isOwn(s.req) {
@@ -150,11 +150,11 @@ func (q *query) timeout() time.Duration {
 
 // watchSession is a WATCH that is being served.
 //
-// The request's goroutine sends the headers, the initial events, bookmarks and the end.
-// Between them it waits in Pull, and a pull worker asks watchSource for events. So an
-// event costs no goroutine switch per watch. A slow client delays only its own connection,
-// for which at most one batch of changes is kept. The goroutine and the worker never use
-// the session at the same time.
+// The request's goroutine sends the headers, the initial events, ordinary bookmarks and the end.
+// Between them it waits in Pull, and a pull worker asks watchSource for events and requested
+// bookmarks. So an event costs no goroutine switch per watch. A slow client delays only its own
+// connection, for which at most one batch of changes is kept. The goroutine and the worker never
+// use the session at the same time.
 type watchSession struct {
 	query *query
 	req   *http.Request
@@ -285,8 +285,8 @@ func (s *watchSession) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// end sends the client why the watch ends, unless the reason needs no event, and then the
-// end of the stream.
+// end sends the client why the watch ends, unless the reason needs no event, and then
+// the end of the stream. It sends nothing to a client that is gone.
 func (s *watchSession) end(err error) {
 	if s.broken {
 		return

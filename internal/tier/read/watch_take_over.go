@@ -35,8 +35,8 @@ func (t *Tier) mayPassHistory() bool {
 }
 
 // passOnWatch lets next answer a watch until the cache has the revision which the client has
-// reached. It returns the session of the rest of the watch, or nil if next has sent the
-// whole watch.
+// reached. It returns the session of the rest of the watch. That is nil if next has sent the
+// whole watch, or if the client resumes the watch itself.
 func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.Handler, reason passReason) (rest *watchSession) {
 	if reason == passedHistory {
 		q.tier.historyWatches.Add(1)

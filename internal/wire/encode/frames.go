@@ -79,7 +79,8 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	return frame, nil
 }
 
-// HasFrame reports whether Event would find a change's frame.
+// HasFrame reports whether Event would find a change's frame. It returns false for
+// volatile frames, which may be outdated by then.
 func (f *Form) HasFrame(c *Change) bool {
 	cell := c.Frames.cell(f, c.Kind)
 	cell.build.Lock()

@@ -40,9 +40,9 @@ type Meta struct {
 	Shard string
 }
 
-// List is a LIST that is about to be written. It holds no items: each method walks the runs
-// again, and has one segment at a time. So a list of any length takes the memory of one
-// segment and of output's buffers.
+// List is a LIST that is about to be written. It holds no items: each method walks the
+// runs again, and has one segment at a time, and those that prefetcher encodes ahead.
+// So the memory of a list does not depend on its length.
 type List struct {
 	// Form is the wire form.
 	Form *Form

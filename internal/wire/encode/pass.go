@@ -27,8 +27,8 @@ const (
 	keepShareTight = 12
 )
 
-// pass encodes a group for one reader, in pooled buffers. It returns nil if the group is to be
-// kept, or is not written by a transcoder.
+// pass encodes a group for one reader, in pooled buffers. It returns nil if the group
+// is to be kept, or if passes does not allow it.
 //
 // To keep the bytes of a first LIST costs as much as to transcode them. It costs memory
 // that is touched for the first time, garbage collections, and compression if the budget is
@@ -95,7 +95,8 @@ func (f *Form) passLocked(own, inherited *slot) (*passedSegment, error) {
 	return f.encodeOnce(own, own.build.fingerprints)
 }
 
-// passes reports whether there is nothing that a slot's segment could be made of.
+// passes reports whether a group may be encoded for one reader: a transcoder writes it,
+// it is not large, and nothing is kept of which its segment could be made.
 func (f *Form) passes(own, inherited *slot) bool {
 	return f.transcodes() && f.cfg.Budget != nil && inherited == nil && !own.large() && !own.copyable()
 }

@@ -109,8 +109,9 @@ func (p Piece) Cost() int64 {
 	return int64(cap(p.deflated) + cap(p.s2))
 }
 
-// WithS2 returns a copy of the piece that has its bytes as S2 too. AppendPlain of the copy takes
-// a fourth of the time, and the copy about twice as much memory as p.
+// WithS2 returns a copy of the piece that has its bytes as S2 too. A lazy or very small
+// piece is returned as it is. AppendPlain of the copy takes a fourth of the time, and
+// the copy about twice as much memory as p.
 func (p Piece) WithS2() (Piece, error) {
 	if p.lazy != nil || p.size <= maxStoredPiece {
 		return p, nil

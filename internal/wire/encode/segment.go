@@ -8,7 +8,7 @@ import (
 // Row is a row of a table. Its bytes depend on the time of the request, because cells tell
 // ages.
 type Row interface {
-	// Append appends the row as it reads at a time.
+	// Append appends the row as it reads at now.
 	Append(dst []byte, now time.Time) []byte
 	// Size is the number of bytes that the row takes in memory.
 	Size() int

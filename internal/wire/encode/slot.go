@@ -31,15 +31,15 @@ type slot struct {
 		// them.
 		fingerprints []transcode.Fingerprint
 	}
-	// readers counts the readers of the segment. turn is the number of the reader for which
-	// the segment is kept (see slot.takesTurn).
+	// readers counts the readers of the segment. turn is the slot's place among the
+	// slots of its form, which take turns in being kept (see slot.takesTurn).
 	readers, turn atomic.Uint32
 	*cells
 	// singles has a cell for each entry that may be asked for alone. It is nil before the
-	// first such request. A filled cell stays filled until the whole group is encoded.
+	// first such request. Once the whole group is kept, the cells are emptied.
 	singles atomic.Pointer[[]cell]
 	// plainSize is the plain segment's length in bytes. It is 0 before the segment was
-	// first encoded.
+	// first encoded or measured.
 	plainSize atomic.Int64
 }
 
@@ -57,8 +57,9 @@ func (s *slot) copyable() bool {
 	return s.plain.segment.Load() != nil || s.zstd.segment.Load() != nil || s.singles.Load() != nil
 }
 
-// sizeUnknown reports whether the plain segment was never encoded. Prefetching asks this method
-// and the ones below what a reader of the slot would have to encode first.
+// sizeUnknown reports whether the plain segment was never encoded or measured.
+// Prefetching asks this method and the ones below what a reader of the slot would have
+// to encode first.
 func (s *slot) sizeUnknown() bool { return s.plainSize.Load() == 0 }
 
 // cold reports whether there is no segment from which another coding could be made.
@@ -67,12 +68,12 @@ func (s *slot) cold() bool { return s.plain.segment.Load() == nil && s.missingZs
 func (s *slot) missingDeflate() bool { return s.deflate.segment.Load() == nil }
 func (s *slot) missingZstd() bool    { return s.zstd.segment.Load() == nil }
 
-// large reports whether the group's plain bytes are too large to be kept. Before they were
-// first encoded, large guesses by the size of the stored objects.
+// large reports whether the group's plain bytes are too large to be kept. While their
+// length is not known, large guesses by the size of the stored objects.
 func (s *slot) large() bool { return large(s.estimatedSize(), len(s.entries)) }
 
-// estimatedSize returns the plain segment's length in bytes. Before the segment was first encoded it
-// returns the size of the stored objects.
+// estimatedSize returns the plain segment's length in bytes. While that is not known,
+// it returns the size of the stored objects.
 func (s *slot) estimatedSize() int64 {
 	size := s.plainSize.Load()
 	if size == 0 {
