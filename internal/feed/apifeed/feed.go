@@ -36,7 +36,8 @@ type Config struct {
 	// used. It returns nil if nothing was kept. Nil means that nothing is ever kept.
 	Checkpoint func() (feed.Checkpoint, error)
 	// Sibling is another replica in front of the same server. Only the first load takes its
-	// objects, if the server confirms the newest of them. Nil means that there is none.
+	// objects, if the server confirms the newest of them and their number. Nil means that
+	// there is none.
 	Sibling *Sibling
 	// Uncompressed asks for answers that are not compressed. It is for secrets: their length
 	// would tell what they have in common with the text of others.

@@ -41,12 +41,13 @@ func (f *Feed) confirm(ctx context.Context) error {
 	return err
 }
 
-// confirmHistory checks that the server has, at revision, the witness as the feed has read
-// it. The error wraps f.other if the server has another history, and errSentOtherwise if it has
-// the witness at its revision with other bytes. It wraps errExpired if the server no longer
-// knows, and errUnasked if it does not take the question. Other bytes are no other history. A
-// default in a definition, a feature gate or an upgrade changes how an object is sent, but not
-// its revision. Without a witness the server has to have reached the revision, which is all.
+// confirmHistory checks that the server has, at revision, the witness as the feed has read it.
+// The error wraps f.other if the server has another history, and errSentOtherwise if it has the
+// witness at its revision with other bytes. It wraps errExpired if the server no longer knows,
+// and errUnasked if it does not take the question. It is a feed.Refusal if the feed may not
+// read the resource. Other bytes are no other history. A default in a definition, a feature
+// gate or an upgrade changes how an object is sent, but not its revision. Without a witness the
+// server has to have reached the revision, which is all.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -153,8 +154,8 @@ func (f *Feed) collectionOf(key []byte) (collection, name string) {
 }
 
 // judge asks whether a doubt is the proof of another history. It returns feed.ErrWentBack if
-// it is. If it is not, the sink needs all objects again, of whatever revision. Other errors
-// stay.
+// it is. If it is not, the sink needs all objects again, of whatever revision. If that is
+// not known, the doubt stays. So do other errors.
 func (f *Feed) judge(ctx context.Context, err error) error {
 	if !errors.Is(err, feed.ErrDoubt) || errors.Is(err, feed.ErrWentBack) {
 		return err

@@ -67,7 +67,8 @@ const revisionAccept = "application/json;as=PartialObjectMetadataList;v=v1;g=met
 
 // Revision reads the resource's newest revision. Every write that was acknowledged before
 // the call has that revision or a smaller one: a list without a resource version is a
-// consistent read. After a break Revision waits until the server's history is confirmed.
+// consistent read. After a break Revision waits until the server's history is confirmed,
+// and fails while the server refuses the feed.
 func (f *Feed) Revision(ctx context.Context) (int64, error) { return f.readConfirmed(ctx, f.Newest) }
 
 // Contents implements cache.ContentsSource.
@@ -126,7 +127,7 @@ var errUnconfirmed = errors.New("the watch broke, and the server's history is no
 // keysAccept asks for no more of objects than their metadata.
 const keysAccept = runtime.ContentTypeProtobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io," + revisionAccept
 
-// keys reads the names of all objects.
+// keys reads the names and revisions of all objects.
 func (f *Feed) keys(ctx context.Context) (list, error) {
 	body, err := f.get(ctx, f.cfg.URL, url.Values{}, keysAccept)
 	if err != nil {

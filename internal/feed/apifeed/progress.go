@@ -28,7 +28,7 @@ const (
 	shortWatchSeconds = "3"
 	shortWatchLimit   = 6 * time.Second
 	// quietAfter is how long requests for progress go on, without any, until a second watch
-	// begins. Events of a busy resource come before.
+	// begins. Events of a busy resource come before. A Millrace is asked without that wait.
 	quietAfter = 80 * time.Millisecond
 	// requestGap is the time without requests after which one begins again.
 	requestGap = time.Second

@@ -53,8 +53,9 @@ type watchAnswer struct {
 	conn net.Conn
 }
 
-// watch follows one watch to its end. It returns nil if the server ended the watch. With
-// initial the watch begins with all objects, else after the applied revision.
+// watch follows one watch to its end. It returns nil if the server ended the watch, or
+// if a server without bookmarks was silent for maxSilence. With initial the watch
+// begins with all objects, else after the applied revision.
 func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	length := minWatchTime + rand.N(maxWatchTime-minWatchTime)
 	r := f.request(f.cfg.URL, f.watchParameters(initial != nil, length), f.codec.watchMediaType())

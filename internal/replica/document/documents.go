@@ -99,8 +99,7 @@ type entry struct {
 	refused bool
 	// confirmedAt is when the question began that led to the document or to the refusal.
 	confirmedAt time.Time
-	// heldUntil is the end of a time in which the upstream is not asked, because it did not
-	// answer.
+	// heldUntil is until when the upstream is not asked, because it did not answer.
 	heldUntil time.Time
 	// check is the question that the upstream is being asked, or nil.
 	check   *check

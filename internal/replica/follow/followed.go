@@ -209,7 +209,9 @@ func (f *FollowedResource) bytes() (sum int64) {
 	return sum
 }
 
-// waitLoaded waits until the cache has loaded, or cannot load and need not.
+// waitLoaded waits until the first load has succeeded or failed. Unless optional is
+// true, it then waits until the cache has loaded, the upstream refuses the feed, or the
+// resource is given up.
 func (f *FollowedResource) waitLoaded(ctx context.Context, r *run, optional bool) error {
 	select {
 	case <-r.feed.Tried():

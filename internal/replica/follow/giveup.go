@@ -14,10 +14,10 @@ import (
 
 // Outdated must be called when a resource is served in another way from now on: its definition
 // or its server has changed, or it is gone. Reads are passed on until the upstream can be
-// expected to have made the change too. Then the resource is loaded again, if it is read or
-// named.
+// expected to have made the change too. Then the resource is loaded again, if it was followed
+// or is named.
 //
-// Watches go on until then. They end about a second later, as watches at the upstream do.
+// Watches end with that load, about a second later, as watches at the upstream do.
 func (s *Resources) Outdated(gr schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Resources) isFullLocked() bool {
 	return s.cfg.MaxBytes > 0 && s.heldLocked() >= s.cfg.MaxBytes
 }
 
-// loadGrew gives a resource up whose load does not fit into memory.
+// loadGrew gives a resource up whose load does not fit into memory, unless it is named.
 func (s *Resources) loadGrew(f *FollowedResource) {
 	if s.cfg.MaxBytes == 0 {
 		return

@@ -72,7 +72,8 @@ func (s *sameCluster) beginLocked(gr schema.GroupResource) {
 	s.mu.byResource[gr] = &comparison{again: time.Now().Add(recompareAfter)}
 }
 
-// settle compares a resource and notes the result. It reports whether the upstream permits that.
+// settle compares a resource and notes the result. It reports whether the upstream
+// permits that. If not, the resource is taken to be the same.
 func (s *sameCluster) settle(ctx context.Context, gr schema.GroupResource) (permitted bool) {
 	ctx, cancel := context.WithTimeout(ctx, comparisonBounds)
 	defer cancel()
@@ -120,7 +121,8 @@ func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) erro
 	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
 }
 
-// repeat repeats a comparison while it fails.
+// repeat repeats a comparison while it fails, up to comparisons times. It ends if the
+// upstream forbids the comparison.
 func repeat(ctx context.Context, compare func() error) (err error) {
 	for range comparisons {
 		if err = compare(); err == nil || errors.Is(err, upstream.ErrForbidden) {
@@ -135,8 +137,9 @@ func repeat(ctx context.Context, compare func() error) (err error) {
 	return err
 }
 
-// CheckEtcd returns an error unless the config map that every cluster has is in etcd as the
-// upstream has it. It is called once caches are loaded. It does nothing without etcd.
+// CheckEtcd returns an error unless the config map that every cluster has is in etcd as
+// the upstream has it. It also compares all resources that are answered. It is called
+// once caches are loaded. It does nothing without etcd.
 func (p *Policy) CheckEtcd(ctx context.Context) error {
 	if p.cfg.Resources != nil {
 		return nil

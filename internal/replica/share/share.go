@@ -146,8 +146,8 @@ func (s *Reads) leave(key string, r *round) bool {
 	}
 }
 
-// askFor asks the question of one request for all readers of an answer. It goes on until the last
-// reader has left.
+// askFor asks the question of one request for all readers of an answer. It ends early
+// once the last reader has left.
 func (s *Reads) askFor(key string, a *answer, req *http.Request) {
 	defer s.finish(key)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))

@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// walker goes through an object's stored bytes once. It writes JSON and computes the
-// fingerprint. It refuses, by returning false, whatever Kubernetes' generated encoders would
-// not have written: unknown fields, another order, numbers that are longer than they need
-// be. So each accepted object has one encoding, and decoding loses nothing of it.
+// walker goes through an object's stored bytes once. It computes the fingerprint, and
+// writes JSON if writes is set. It refuses, by returning false, whatever Kubernetes'
+// generated encoders would not have written: unknown fields, another order, numbers that
+// are longer than they need be. So each accepted object has one encoding, and decoding
+// loses nothing of it.
 type walker struct {
 	// dst is what was written. It is only appended to if writes is set.
 	dst    []byte
