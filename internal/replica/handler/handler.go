@@ -161,8 +161,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// passOn lets the upstream answer a request. Bytes that a read is sent count against its client's
-// budget, as the bytes of the tier do.
+// passOn lets the upstream answer a request. Bytes that a GET or LIST is sent count
+// against its client's budget, as the bytes of the tier do.
 func (h *Handler) passOn(w http.ResponseWriter, req *http.Request, why Reason) {
 	client, info, charged := h.charged(req.Context())
 	if !charged {
@@ -253,8 +253,8 @@ func (h *Handler) refuses(req *http.Request) (reason string, err error) {
 	return over.Budget, overBudget(over)
 }
 
-// charged reports whether a request counts against the budget of its client: reads of all but
-// administrators do.
+// charged reports whether a request counts against the budget of its client: reads of
+// resources do, except by administrators and unknown users.
 func (h *Handler) charged(ctx context.Context) (client user.Info, info *request.RequestInfo, charged bool) {
 	client, known := request.UserFrom(ctx)
 	info, ok := request.RequestInfoFrom(ctx)

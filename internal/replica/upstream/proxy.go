@@ -22,7 +22,7 @@ import (
 type ProxyConfig struct {
 	Door *Door
 	// MayImpersonate reports whether the upstream lets the replica act for users. It is
-	// asked for users of certificates if there is no front proxy's certificate.
+	// asked for users of certificates if no front proxy's certificate can be used.
 	MayImpersonate func(context.Context) bool
 	// TokenRefused is told the Authorization header of a user whom the upstream no longer
 	// knows. The upstream has ended a request with it, and would end the next one. It may

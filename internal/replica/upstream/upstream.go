@@ -116,7 +116,8 @@ func New(cfg Config) (*Upstream, error) {
 	return u, nil
 }
 
-// Read asks the upstream for its version and what it serves.
+// Read asks the upstream for its version, for what it serves, and for what it publishes
+// of front proxies.
 func (u *Upstream) Read() error {
 	info, err := u.discovery.ServerVersion()
 	if err != nil {

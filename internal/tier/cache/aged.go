@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// agedRevisions knows which revision the cache had passed a time ago. The zero value knows none.
+// agedRevisions knows which revision the cache had passed a window ago. The zero value knows none.
 type agedRevisions struct {
 	// newest is the result of the last note.
 	newest atomic.Int64

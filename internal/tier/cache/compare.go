@@ -31,7 +31,7 @@ type Difference struct {
 	Cached, Stored int64
 }
 
-// String returns the counts for logs.
+// String returns the key and both revisions, for logs.
 func (d Difference) String() string {
 	return fmt.Sprintf("%s (cache %d, etcd %d)", d.Key, d.Cached, d.Stored)
 }
@@ -109,8 +109,8 @@ func compareHeads(prefix string, cached []*entry.Entry, objects []feed.Object) i
 	return cmp.Compare(cached[0].Key, string(objects[0].Key[len(prefix):]))
 }
 
-// holdsValue reports whether an entry has the bytes of a stored object. Objects that cannot
-// be decrypted are left out.
+// holdsValue reports whether an entry has the bytes of a stored object. It returns true
+// if either cannot be read.
 func (r *Resource) holdsValue(ctx context.Context, e *entry.Entry, o *feed.Object) bool {
 	value := o.Value
 	if e.Err != nil {

@@ -110,8 +110,9 @@ func (c *Cache) Digest() (d Digest, revision int64, err error) {
 }
 
 // DigestAt returns the digest of all objects at revision: the newest one with the later
-// events undone. The error is ErrNotReached, or ErrExpired if the logs do not reach back to
-// the revision. The feed waits only while references to the events are copied.
+// events undone. The error is ErrNotReached, or ErrExpired if the logs do not reach
+// back to the revision or have more than maxDigestUndo later events. The feed waits
+// only while references to the events are copied.
 func (c *Cache) DigestAt(revision int64) (Digest, error) {
 	c.write.Lock()
 	undo, err := c.digestUndoLocked(revision)

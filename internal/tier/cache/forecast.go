@@ -38,7 +38,8 @@ func (f *forecast) isNear() bool {
 	return f.mu.far <= 0.5
 }
 
-// isDue reports whether it is time to look whether progress has become faster.
+// isDue reports whether it is time to look whether progress has become faster. It
+// returns true once in each pause.
 func (f *forecast) isDue(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

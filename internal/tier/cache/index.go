@@ -35,7 +35,8 @@ func (r *Resource) buildIndex(term entry.Term) {
 }
 
 // addIndex adds an index that was built of an earlier state. If more has changed since
-// than the log tells of, there is no new index, and a later scan tries again.
+// than the log tells of, or all places are taken by indexes in use, there is no new
+// index, and a later scan tries again.
 func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	r.write.Lock()
 	defer r.write.Unlock()
@@ -123,7 +124,7 @@ func indexesBeside(added *indexOrder, indexes []Tree, now time.Time) (retained [
 	return retained, len(retained) < maxIndexes
 }
 
-// withoutIdle returns the indexes that were idle for less than a time. The result has
+// withoutIdle returns the indexes that have been unused for less than idle. The result has
 // room for one more.
 func withoutIdle(indexes []Tree, now time.Time, idle time.Duration) []Tree {
 	retained := make([]Tree, 0, len(indexes)+1)

@@ -41,7 +41,7 @@ type Meta struct {
 }
 
 // List is a LIST that is about to be written. It holds no items: each method walks the
-// runs again, and has one segment at a time, and those that prefetcher encodes ahead.
+// runs again, and has one segment at a time, besides the segments that prefetcher encodes ahead.
 // So the memory of a list does not depend on its length.
 type List struct {
 	// Form is the wire form.
