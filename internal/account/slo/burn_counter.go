@@ -36,7 +36,7 @@ func (b *burnCounter) minuteFor(offset time.Duration) *burnMinute {
 	return &b.minutes[number%burnRingMinutes]
 }
 
-// clearUntil empties the minutes after the newest one, up to a number.
+// clearUntil empties the minutes after the newest one, up to MINUTE.
 func (b *burnCounter) clearUntil(number int64) {
 	if number-b.newest >= burnRingMinutes {
 		clear(b.minutes[:])

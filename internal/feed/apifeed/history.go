@@ -98,7 +98,7 @@ func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object
 	return refusal
 }
 
-// isBehind returns the error of a server that has not reached a revision.
+// isBehind returns the error of a server that was at revision wasAt and is at isAt.
 func (f *Feed) isBehind(wasAt, isAt int64) error {
 	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, wasAt, isAt)
 }

@@ -54,8 +54,8 @@ type progressRequests struct {
 	}
 }
 
-// add records a request while a revision is applied, and asks for a second watch if requests have
-// gone on for some time.
+// add records a request while applied is the applied revision. It asks for a second
+// watch if requests have gone on for after.
 func (p *progressRequests) add(now time.Time, applied int64, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,9 +22,9 @@ import (
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
 	EmptyList []byte
-	// Bookmark is the object of a bookmark. It is nil before the first bookmark.
-	// InitialEventsEnd belongs to the bookmark after initial events. It is nil if the server
-	// has no such watches.
+	// InitialEventsEnd is the object of the bookmark after initial events. It is nil if
+	// the server has no such watches. Bookmark is the object of another bookmark.
+	// Before the first one it is made of InitialEventsEnd.
 	Bookmark, InitialEventsEnd []byte
 	// Warnings are the warnings with which the server answers each read of the version.
 	Warnings []string

@@ -15,7 +15,8 @@ const compactedTimeout = 10 * time.Second
 
 // loadRevisions returns the revision to load at, and etcd's newest revision. Without
 // history both are the same. Otherwise the load is at the oldest revision that etcd
-// holds, within HistoryRevisions and not before the applied one.
+// holds, within HistoryRevisions and not before the applied one. It is at the newest
+// revision as well if more objects than HistoryRevisions were added since.
 func (f *Feed) loadRevisions(ctx context.Context, history bool) (from, newest int64, err error) {
 	count, err := f.countAt(ctx, 0)
 	if err != nil {

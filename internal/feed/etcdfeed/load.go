@@ -33,8 +33,9 @@ type page struct {
 	err     error
 }
 
-// load hands all objects to the sink: the objects at the oldest revision within bounds if
-// history is true, and otherwise at the newest revision.
+// load hands all objects to the sink: the objects at the oldest revision within bounds
+// if history is true, and otherwise at the newest revision. A checkpoint may take the
+// place of the first load.
 func (f *Feed) load(ctx context.Context, history bool) error {
 	if f.cfg.Checkpoint != nil && !f.checkpointTried {
 		resumed, err := f.resume(ctx)

@@ -88,8 +88,8 @@ func (doc *document) matches(etag string) bool {
 }
 
 // serve writes the document, or says that the client has it. The headers of the answer
-// are the upstream's. Headers that filters have set already are removed. It returns the
-// status.
+// are the upstream's. Headers that filters have set already are removed, except the
+// Audit-Id. It returns the status.
 func (doc *document) serve(w http.ResponseWriter, notModified bool) int {
 	header, from, status := w.Header(), doc.header, doc.status
 	if notModified {

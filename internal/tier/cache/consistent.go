@@ -89,7 +89,7 @@ func (c *Consistent) readRevision(ctx context.Context) (int64, error) {
 	return revision, err
 }
 
-// catchUp requests progress notifications until the feed has passed a revision.
+// catchUp requests progress notifications until the feed has reached revision, for at most 10 s.
 func (c *Consistent) catchUp(revision int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()

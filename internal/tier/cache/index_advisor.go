@@ -47,8 +47,8 @@ func (a *indexAdvisor) indexUsed(order *indexOrder) {
 	}
 }
 
-// noteScan records that a query scanned a number of entries. It may build an index before
-// it returns.
+// noteScan records that a query scanned that many entries, unless that or its limit is
+// below minEntries. It may build an index before it returns.
 func (a *indexAdvisor) noteScan(t Tree, q *Query, entries int) {
 	if a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries {
 		return

@@ -59,7 +59,7 @@ func (x *shardIndex) remove(s *subscription) {
 	x.complete = false
 }
 
-// visit calls use with the subscriptions that have a range with a hash.
+// visit calls use with the subscriptions that have a range which holds hash.
 func (x *shardIndex) visit(hash uint64, use func(*subscription)) {
 	if !x.complete {
 		setLargest(x.ranges)

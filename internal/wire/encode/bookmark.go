@@ -63,7 +63,7 @@ func (f *Form) bookmark(revision int64, object func(int64) (runtime.Object, erro
 }
 
 // AppendBookmark appends the frame of a bookmark to segments, as Append does with changes.
-// object makes the object of the bookmark for a revision. It is called only if no other
+// object makes the object of the bookmark for revision. It is called only if no other
 // stream of the form was sent the bookmark just before. It must not take locks.
 func (s *Stream) AppendBookmark(segments [][]byte, revision int64, object func(int64) (runtime.Object, error)) ([][]byte, error) {
 	frame, err := s.form().bookmark(revision, object)

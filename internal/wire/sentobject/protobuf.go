@@ -50,7 +50,7 @@ func readProtobuf(data []byte, revision protowire.Number) (Object, bool) {
 	return o, true
 }
 
-// findField finds the first field of a message with a number: where it starts with its tag,
+// findField finds the first field of a message with that number: where it starts with its tag,
 // its content, and where it ends. It returns false if there is none that has content.
 func findField(message []byte, wanted protowire.Number) (start int, content []byte, end int, ok bool) {
 	for start < len(message) {

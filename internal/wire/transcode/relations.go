@@ -41,8 +41,8 @@ func (s storedFields) first(name string) []byte {
 	return nil
 }
 
-// subfield returns a field of a message that is stored with its length, from the message's
-// bytes.
+// subfield calls each with the values of a field that is stored with its length, until
+// each returns false. content is the message's bytes.
 func subfield(content []byte, number uint64, each func(value []byte) (more bool)) {
 	for i := 0; i < len(content); {
 		tag, n := varint(content, i)
