@@ -36,7 +36,7 @@ func (b *burnCounter) minuteFor(offset time.Duration) *burnMinute {
 	return &b.minutes[number%burnRingMinutes]
 }
 
-// clearUntil empties the minutes after the newest one, up to MINUTE.
+// clearUntil empties the minutes after the newest one, up to the minute number.
 func (b *burnCounter) clearUntil(number int64) {
 	if number-b.newest >= burnRingMinutes {
 		clear(b.minutes[:])

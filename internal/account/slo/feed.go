@@ -9,9 +9,9 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// FeedAccount is the account of the watch of one etcd cluster. The store asks etcd for
-// its progress every second, and reports requests and answers here. How long the answers
-// take is the stage etcd: an event does not tell when it was committed.
+// FeedAccount is the account of the watch of one etcd cluster. The feed asks etcd for
+// its progress every second, and reports requests and answers here. How long the
+// answers take is the stage etcd: an event does not tell when it was committed.
 //
 // A nil FeedAccount keeps nothing.
 type FeedAccount struct {
@@ -115,7 +115,7 @@ func (f *FeedAccount) ProgressReceived(at time.Time) {
 	f.mu.requestedAt = time.Time{}
 }
 
-// askPeriod is how often the store asks for progress.
+// askPeriod is how often the feed asks for progress.
 const askPeriod = time.Second
 
 // eachAnswer calls use with the time that an answer took, and with the times of the

@@ -22,7 +22,7 @@ type band struct {
 	stages [spanStageCount]time.Duration
 }
 
-// band returns the band NUMBER. It extends the list if needed.
+// band returns the band of that number. It extends the list if needed.
 func (s *spanBands) band(number int) *band {
 	if len(s.list) == 0 {
 		s.first = number

@@ -51,8 +51,8 @@ const (
 	// reviewObjects and reviewBytes bound a review.
 	reviewObjects = 100
 	reviewBytes   = 1 << 20
-	// reviewsAtOnce bounds the goroutines that empty a definition's queue.
-	reviewsAtOnce = 4
+	// maxReviews bounds the goroutines that empty a definition's queue.
+	maxReviews = 4
 	// slowReview is the duration of a review from which on the next one has half as many
 	// objects.
 	slowReview = 5 * time.Second
@@ -149,13 +149,13 @@ func (c *webhookConverter) get(l lazyCodec, stored []byte) (*convertedObject, er
 	return p.result, p.err
 }
 
-// enqueue queues objects and starts reviews for them, up to reviewsAtOnce.
+// enqueue queues objects and starts reviews for them, up to maxReviews.
 func (c *webhookConverter) enqueue(fresh []*pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.queue = append(c.mu.queue, fresh...)
 	for range (len(fresh) + c.mu.objects - 1) / c.mu.objects {
-		if c.mu.reviews == reviewsAtOnce {
+		if c.mu.reviews == maxReviews {
 			return
 		}
 		c.mu.reviews++
@@ -300,8 +300,8 @@ func (l lazyCodec) eachConverted(entries []*entry.Entry, use func(*entry.Entry, 
 
 const (
 	// convertObjects and convertBytes bound what one reader has in the queue at a time.
-	convertObjects = reviewObjects * reviewsAtOnce
-	convertBytes   = reviewBytes * reviewsAtOnce
+	convertObjects = reviewObjects * maxReviews
+	convertBytes   = reviewBytes * maxReviews
 )
 
 // Convert implements storage.ConvertingCodec.

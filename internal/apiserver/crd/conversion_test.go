@@ -76,7 +76,7 @@ func TestConversionsGoWithTheirEntries(t *testing.T) {
 func TestReviewBatches(t *testing.T) {
 	cache := newConversionCache(1<<20, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
 	c := newWebhookConverter(cache)
-	c.mu.reviews = reviewsAtOnce // so that the test alone takes batches
+	c.mu.reviews = maxReviews // so that the test alone takes batches
 	var all []*pendingConversion
 	join := func(version string, size, i int) {
 		made, p, fresh := c.findOrJoin(lazyCodec{version: version}, fmt.Appendf(make([]byte, size), "%d", i))
@@ -108,7 +108,7 @@ func TestReviewBatches(t *testing.T) {
 			t.Errorf("a review has %d objects, want %d", len(batch), want)
 		}
 	}
-	if c.mu.reviews != reviewsAtOnce-1 || len(c.mu.queue) != 0 || c.mu.pending[all[149].key] != nil {
+	if c.mu.reviews != maxReviews-1 || len(c.mu.queue) != 0 || c.mu.pending[all[149].key] != nil {
 		t.Errorf("%d reviews and %d in the queue are left", c.mu.reviews, len(c.mu.queue))
 	}
 	failed := errors.New("refused")

@@ -59,7 +59,7 @@ func appendObject(block []byte, prefix, key string, revision int64, value []byte
 	return append(block, value...)
 }
 
-// readObjects copies the objects of a block. None may be newer than REV.
+// readObjects copies the objects of a block. None may have a revision above newest.
 func readObjects(block []byte, newest int64) ([]feed.Object, error) {
 	var objects []feed.Object
 	for len(block) > 0 {

@@ -229,7 +229,7 @@ func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 	return took
 }
 
-// compareAll compares the keys of all resources with etcd.
+// compareAll compares the keys of all resources with etcd, except for resources that were given up.
 func (s *Scrubber) compareAll(ctx context.Context) {
 	wrong, left := 0, 0
 	for _, r := range s.resources() {

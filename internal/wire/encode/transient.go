@@ -12,7 +12,7 @@ const (
 // objects are not worth a place in the budget, because they can be encoded about as fast
 // as they are copied. But readers often go through the same large objects one shortly after
 // another. The ring keeps a segment alive between them; they find it by the weak pointer of
-// its slot. The ring knows no slots, and its bytes are not part of Budget.Used.
+// its slot. The ring knows no slots, and its bytes are not part of Budget.UsedBytes.
 //
 // The zero value is empty. Budget.mu guards it.
 type transientQueue struct {
