@@ -199,7 +199,7 @@ func (c *webhookConverter) takeBatch() []*pendingConversion {
 	return batch
 }
 
-// adaptReviewSize adapts the size of reviews to a review of that many objects, which took took.
+// adaptReviewSize adapts the size of later reviews to how long a review of that many objects took.
 func (c *webhookConverter) adaptReviewSize(objects int, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -123,7 +123,7 @@ func (n *conn) flushLocked() error {
 	return n.mu.out.Flush()
 }
 
-// reserve takes a place for a stream.
+// reserve takes a place for a stream. It returns false if the connection has none.
 func (n *conn) reserve() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

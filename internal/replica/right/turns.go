@@ -107,8 +107,8 @@ func (t *turns) startLocked(p *turn) {
 	p.decided <- ""
 }
 
-// dropLocked frees the newest place of the flow in which most wait, if more than than
-// wait there.
+// dropLocked frees the newest place of the flow in which most wait, if more than that
+// number wait there.
 func (t *turns) dropLocked(than int) bool {
 	var longest *flow
 	for i := range t.mu.flows {

@@ -140,7 +140,7 @@ func New(cfg Config) *Cache {
 	return c
 }
 
-// newResource makes an empty resource. Its log has all events after completeAfter.
+// newResource makes an empty resource. Its log is complete after the revision completeAfter.
 func (c *Cache) newResource(spec Spec, completeAfter int64) *Resource {
 	r := &Resource{spec: spec, cfg: &c.cfg, progress: &c.progress, write: &c.write.Mutex}
 	r.log = c.newLog(completeAfter)

@@ -94,7 +94,7 @@ type timedEvent struct {
 // Position is a reader's place in a Log: the position of its next event.
 type Position int64
 
-// newLog makes an empty log that has all events after completeAfter.
+// newLog makes an empty log that is complete after the revision completeAfter.
 func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 	l := &Log{bounds: b, clock: c}
 	l.mu.completeAfter = completeAfter
@@ -230,7 +230,7 @@ func (e *Event) cost() int64 {
 	return n
 }
 
-// reset drops all events. The log then has all events after completeAfter: the feed was
+// reset drops all events. The log is then complete after the revision completeAfter: the feed was
 // interrupted, and the events before are unknown. Positions from before get ErrExpired.
 // took is the time of the load. publish is as in append.
 func (l *Log) reset(completeAfter int64, took time.Duration, publish func()) {

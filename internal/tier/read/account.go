@@ -69,7 +69,7 @@ func failed(status int) uint64 {
 	return 0
 }
 
-// costOf returns the cost of a request that took took, and for waited of it only waited.
+// costOf returns the cost of a request, given how long it took and how much of that it waited.
 func costOf(took, waited time.Duration, bytes int) serverreport.ListCost {
 	return serverreport.ListCost{Bytes: uint64(bytes), CPU: max(0, took-waited).Seconds(), Seconds: took.Seconds()}
 }

@@ -95,7 +95,7 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	return from, nil
 }
 
-// Expired returns the error of a watch whose next events, the ones above revision after, are gone.
+// Expired returns the error of a watch whose next events, with revisions above after, are gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
 	return expired(after, oldest)

@@ -45,7 +45,7 @@ type Cursor struct {
 
 const notWaiting = -1
 
-// Open begins a watch of the events after the revision after. After each Next that left nothing,
+// Open begins a watch of the events with a revision above after. After each Next that left nothing,
 // wake is called once, when there is something to read or the place is lost. It must not
 // block. The error is cache.ErrExpired if the log does not reach back to the revision, or
 // ErrOpaque if there is an opaque event since.

@@ -202,7 +202,7 @@ func (e *encoder) match(n, distance int) {
 	}
 }
 
-// endBlock writes the block that ends at end.
+// endBlock writes the block that ends before src[end].
 func (e *encoder) endBlock(src []byte, end int) {
 	if end > e.start {
 		e.writer.write(src[e.start:end], e.tokens, &e.uses)

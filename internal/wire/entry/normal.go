@@ -161,7 +161,7 @@ func blocksOf(text []byte) *textBlocks {
 	return b
 }
 
-// find looks for a block of other in the text, from from on. It returns the places of
+// find looks for a block of other in the text, beginning at from. It returns the places of
 // the block: at in the text, and in in the other text. Of all such blocks it chooses the
 // block before which least is left out of both texts. It returns -1 if there is none.
 // Later calls must not ask for earlier places.

@@ -117,7 +117,7 @@ func (w *walker) message(m *message, content []byte) bool {
 	return true
 }
 
-// field writes a field whose values are at at in content, the bytes of its message.
+// field writes a field whose values are at content[at.from:at.to], in the bytes of its message.
 func (w *walker) field(f *field, content []byte, at span) bool {
 	if w.partial && f.top {
 		w.setWrites(f.tag == metadataTag)
