@@ -59,7 +59,7 @@ func meanOf(c *serverreport.ListCost) meanCost {
 	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
 }
 
-// periods are the periods over which costs of accounts, and of their partners, are summed.
+// periods has how long the costs of accounts, and of their partners, were added up.
 type periods struct{ accounts, partners time.Duration }
 
 func periodsOf(now, began time.Time) periods {

@@ -110,7 +110,7 @@ func compareHeads(prefix string, cached []*entry.Entry, objects []feed.Object) i
 }
 
 // holdsValue reports whether an entry has the bytes of a stored object. It returns true
-// if either cannot be read.
+// for an unreadable entry, and for an object that cannot be decrypted.
 func (r *Resource) holdsValue(ctx context.Context, e *entry.Entry, o *feed.Object) bool {
 	value := o.Value
 	if e.Err != nil {

@@ -106,9 +106,9 @@ func (d *deadlineWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// extendDeadline sets the connection's deadline, unless it was set within deadlineRenewal, or
-// fewer than bytesBeforeDeadline bytes are written. If the connection has no deadlines, only the
-// request's timeout remains.
+// extendDeadline sets the connection's deadline, unless it was set within the last
+// deadlineRenewal, or fewer than bytesBeforeDeadline bytes are written. If the connection has no
+// deadlines, only the request's timeout remains.
 func (d *deadlineWriter) extendDeadline() {
 	if d.written < bytesBeforeDeadline {
 		return
