@@ -40,8 +40,9 @@ func (s *Store) Notify(revision int64, reached func()) (cancel func()) {
 func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 
 // Decode returns an entry's object as Kubernetes' handlers would get it, fresh and
-// owned by the caller. It is meant for encode.Config.Decode. An object that can never be
-// decoded is marked, so that its reads go to Kubernetes' handlers.
+// owned by the caller. It is meant for encode.Config.Decode. If an entry with
+// attributes cannot be decoded, and no webhook converts it, it is marked, so that its
+// reads go to Kubernetes' handlers.
 func (s *Store) Decode(e *entry.Entry) (runtime.Object, error) {
 	if e.Opaque() {
 		return nil, fmt.Errorf("decode %s: opaque", e.Key)

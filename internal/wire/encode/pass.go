@@ -28,7 +28,8 @@ const (
 )
 
 // pass encodes a group for one reader, in pooled buffers. It returns nil if the group
-// is to be kept, or if passes does not allow it.
+// is to be kept, if another reader still has its segment, or if passes does not allow
+// it.
 //
 // To keep the bytes of a first LIST costs as much as to transcode them. It costs memory
 // that is touched for the first time, garbage collections, and compression if the budget is
