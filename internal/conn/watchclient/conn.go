@@ -134,8 +134,8 @@ func (n *conn) reserve() bool {
 	return true
 }
 
-// begin sends the request of a stream that has a place. If that fails, the connection
-// ends, and the stream with it.
+// begin sends the request of a stream that has a place. If that fails, the stream ends,
+// or the connection with all of its streams.
 func (n *conn) begin(s *Stream) {
 	fields, err := s.request.fields(n.client.server)
 	n.mu.Lock()

@@ -215,8 +215,8 @@ func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others 
 	return others, dead
 }
 
-// memberOf reads what a server tells. It returns false for a server of another version, and
-// for what no server would write.
+// memberOf reads what a server tells. It returns false for what no server of this
+// version would write.
 func memberOf(lease *coordinationv1.Lease) (m Member, ok bool) {
 	if err := json.Unmarshal([]byte(lease.Annotations[annotation]), &m); err != nil || m.Watches < 0 || m.Watches > maxWatches {
 		return Member{}, false
