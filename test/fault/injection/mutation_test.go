@@ -21,7 +21,7 @@ var gapUntold = plantedfault.Fault{
 		Old:  "\t\tif errors.Is(err, rpctypes.ErrCompacted) {\n",
 		New: `		if errors.Is(err, rpctypes.ErrCompacted) {
 			if armed.Active() {
-				if newest, err := f.Revision(ctx); err == nil {
+				if newest, err := f.confirmHistory(ctx, 0, feed.Witness{}); err == nil {
 					f.witness = feed.Witness{}
 					f.setState(newest)
 					continue
