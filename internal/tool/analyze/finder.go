@@ -176,11 +176,11 @@ func (l *ledger) findNamespaceSelector(r *row) *Finding {
 // findAllNamespaces finds LISTs of all namespaces by clients that use objects of one namespace. It
 // compares the LISTs with LISTs of that namespace.
 func (l *ledger) findAllNamespaces(r *row) *Finding {
-	who := l.clients[r.Client]
+	use := l.clients[r.Client]
 	if r.Verb != "list" || r.Scope != serverreport.ScopeCluster || r.Selectors != "" || r.isWatched() || r.Requests < 2 {
 		return nil
 	}
-	if who.namespace == "" || who.severalNamespaces || slices.Contains(clusterScoped, r.Resource) {
+	if use.namespace == "" || use.severalNamespaces || slices.Contains(clusterScoped, r.Resource) {
 		return nil
 	}
 	instead := r.SentShape
@@ -189,7 +189,7 @@ func (l *ledger) findAllNamespaces(r *row) *Finding {
 	return &Finding{
 		Kind: kindAllNamespaces, SavedCPU: r.CPU - narrow.CPU, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: instead.Example(),
 		Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).",
-			r.subject(), display.Clean(r.Resource), display.Clean(who.namespace)),
+			r.subject(), display.Clean(r.Resource), display.Clean(use.namespace)),
 		Setting: "List that namespace (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace, " +
 			"in controller-runtime cache.Options.DefaultNamespaces), and take the right to list the others away.",
 	}

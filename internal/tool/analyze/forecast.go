@@ -108,9 +108,9 @@ func (q *question) slotHash() uint64 {
 func (s *questions) add(e *auditlog.Event) {
 	q := question{url: hash64(e.URI), start: e.Received}
 	if q.start == 0 {
-		q.start = e.Staged
+		q.start = e.StageReached
 	}
-	q.took = max(0, e.Staged-q.start)
+	q.took = max(0, e.StageReached-q.start)
 	if q.slotHash() > s.maxHash {
 		return
 	}

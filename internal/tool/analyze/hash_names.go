@@ -117,8 +117,8 @@ func (h nameHasher) hashCollector(c *collector) {
 		v.namespace = h.hash("namespace-", v.namespace)
 		cells[key] = v
 	}
-	for who, v := range c.clients.rows {
-		clients[h.hashClient(who)] = v
+	for client, v := range c.clients.rows {
+		clients[h.hashClient(client)] = v
 	}
 	for name, v := range c.resources.rows {
 		resources[h.hashResource(name)] = v

@@ -53,8 +53,8 @@ func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
 	}
 	nodes := m.resource("nodes")
 	if p == nil || p.Find("nodes") == nil {
-		for who, counts := range c.clients.rows {
-			if who.User == auditlog.NodeUser {
+		for client, counts := range c.clients.rows {
+			if client.User == auditlog.NodeUser {
 				nodes.Objects = max(nodes.Objects, float64(counts.instances.Count()))
 			}
 		}

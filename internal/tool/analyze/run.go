@@ -169,8 +169,8 @@ func (r *Report) fill(c *collector, m *model) {
 	r.Rest.Seconds = c.dropped.seconds()
 	r.Total = l.total
 	r.Total.add(&r.Rest)
-	for who, use := range l.clients {
-		r.Clients = append(r.Clients, ClientCost{Client: who, Fleet: use.fleet, Cost: use.cost})
+	for client, use := range l.clients {
+		r.Clients = append(r.Clients, ClientCost{Client: client, Fleet: use.fleet, Cost: use.cost})
 	}
 	slices.SortFunc(r.Clients, compareClients)
 	for _, row := range l.rows {

@@ -51,16 +51,16 @@ const maxFleetFraction = 0.1
 func (l *ledger) starts() []Start {
 	byClient := map[serverreport.Client]*Start{}
 	for _, r := range l.rows {
-		who := l.clients[r.Client]
-		if r.cell.atStart == 0 || who.starts == 0 || r.Version == "" {
+		use := l.clients[r.Client]
+		if r.cell.atStart == 0 || use.starts == 0 || r.Version == "" {
 			continue
 		}
 		s := byClient[r.Client]
 		if s == nil {
-			s = &Start{Client: r.Client, Fleet: who.fleet, StartCount: int(who.starts)}
+			s = &Start{Client: r.Client, Fleet: use.fleet, StartCount: int(use.starts)}
 			byClient[r.Client] = s
 		}
-		perStart := float64(r.cell.atStart) / float64(who.starts)
+		perStart := float64(r.cell.atStart) / float64(use.starts)
 		one := l.model.costOf(&r.Shape, r.isInitial(), perStart)
 		s.Cost.add(&one)
 		s.Requests = append(s.Requests, Request{SentShape: r.SentShape, PerStart: perStart, Cost: one})

@@ -47,7 +47,7 @@ type reader struct {
 
 func newReader(source io.Reader, o Options, each func(*Event)) *reader {
 	r := &reader{window: window{source: source, lineEnd: -1}, options: o, each: each}
-	r.scanner.keepGroups, r.scanner.wrappers = o.KeepGroups, o.Wrapper.fields()
+	r.scanner.keepGroups, r.scanner.eventFields = o.KeepGroups, o.Wrapper.fields()
 	return r
 }
 
@@ -294,8 +294,8 @@ func (r *reader) countRestAt(why string, bytes, line int64, begins []byte) {
 // eventBegins is the beginning of an event as API servers write it.
 var eventBegins = []byte(`{"kind":"Event"`)
 
-// skipDamage consumes text that is no record: to the end of its line, or to the next event on it.
-// It leaves all lists. why is the reason with which the text is counted.
+// skipDamage consumes text that is not a record: to the end of its line, or to the next event on it.
+// At the end of the line it leaves all lists. why is the reason with which the text is counted.
 func (r *reader) skipDamage(why string) {
 	begins := bytes.Clone(r.held[r.pos:min(len(r.held), r.pos+maxBegins)])
 	line, bytesSkipped := r.lines+1, int64(0)

@@ -17,26 +17,29 @@ type result struct {
 	status int
 	bytes  int64 // of the body as it was sent
 	events int64 // of a watch
-	// took is the time until the end of the answer, for a watch until the answer started.
+	// took is the time until the end of the answer, or of a watch until the answer started.
 	took time.Duration
 	err  error
 	// noPage says that the request was not sent, because its list had no further page.
 	noPage bool
-	// cutShort says that the server ended a watch that is open to the end of the log.
+	// cutShort says that a watch that is open to the end of the log ended before the replay did, or
+	// was refused.
 	cutShort bool
 }
 
-// outcome sums the results of a plan's requests. It is safe for several goroutines.
-type outcome struct {
+// totals sums the results of a plan's requests. Its methods are safe for several goroutines.
+type totals struct {
 	plan    *plan
-	mu      sync.Mutex // guards all fields below
-	clients map[serverreport.Client]*clientSums
-	shapes  map[serverreport.Shape]*ShapeOutcome
-	// firstError is the error of the first request without an answer.
-	firstError error
-	lateness   samples
-	cutShort   int
-	elapsed    time.Duration
+	elapsed time.Duration // set when all requests have ended
+	mu      struct {
+		sync.Mutex
+		clients map[serverreport.Client]*clientSums
+		shapes  map[serverreport.Shape]*ShapeOutcome
+		// firstError is the error of the first request without a complete answer.
+		firstError error
+		lateness   samples
+		cutShort   int
+	}
 }
 
 // clientSums sums the results of one client.
@@ -45,63 +48,65 @@ type clientSums struct {
 	gets, lists, watches, writes samples
 }
 
-func newOutcome(p *plan) *outcome {
-	return &outcome{plan: p, clients: map[serverreport.Client]*clientSums{}, shapes: map[serverreport.Shape]*ShapeOutcome{}}
+func newTotals(p *plan) *totals {
+	t := &totals{plan: p}
+	t.mu.clients, t.mu.shapes = map[serverreport.Client]*clientSums{}, map[serverreport.Shape]*ShapeOutcome{}
+	return t
 }
 
 // addLateness adds the time by which a request was sent too late.
-func (o *outcome) addLateness(by time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.lateness.add(by)
+func (t *totals) addLateness(by time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.lateness.add(by)
 }
 
 // add adds the result of a request.
-func (o *outcome) add(r *request, v result) {
-	who, shape := o.plan.instances[r.instance].client, o.plan.targets[r.target].shape
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c, s := o.clients[who], o.shapes[shape]
+func (t *totals) add(r *request, res result) {
+	client, shape := t.plan.instances[r.instance].client, t.plan.targets[r.target].shape
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, s := t.mu.clients[client], t.mu.shapes[shape]
 	if c == nil {
-		c = &clientSums{ClientOutcome: ClientOutcome{Client: who}}
-		o.clients[who] = c
+		c = &clientSums{ClientOutcome: ClientOutcome{Client: client}}
+		t.mu.clients[client] = c
 	}
 	if s == nil {
 		s = &ShapeOutcome{Shape: shape}
-		o.shapes[shape] = s
+		t.mu.shapes[shape] = s
 	}
-	if v.noPage {
+	if res.noPage {
 		s.NoPage++
 		return
 	}
 	s.Sent++
 	c.Requests++
-	c.Bytes += v.bytes
-	c.Events += v.events
+	c.Bytes += res.bytes
+	c.Events += res.events
 	switch {
-	case v.err != nil:
+	case res.err != nil:
 		c.Unanswered++
 		s.Unanswered++
-		if o.firstError == nil {
-			o.firstError = v.err
+		if t.mu.firstError == nil {
+			t.mu.firstError = res.err
 		}
-	case v.status >= 400:
+	case res.status >= 400:
 		c.Refused++
 		s.Refused++
 	}
-	if v.cutShort {
-		o.cutShort++
+	if res.cutShort {
+		t.mu.cutShort++
 	}
 	switch {
-	case v.err != nil || v.status == 0:
+	case res.err != nil || res.status == 0: // a watch that ended before its answer has no time
 	case shape.Verb == "watch":
-		c.watches.add(v.took)
+		c.watches.add(res.took)
 	case shape.Verb == "list":
-		c.lists.add(v.took)
+		c.lists.add(res.took)
 	case isWrite(shape.Verb):
-		c.writes.add(v.took)
+		c.writes.add(res.took)
 	default:
-		c.gets.add(v.took)
+		c.gets.add(res.took)
 	}
 }
 
@@ -131,26 +136,25 @@ func (s *samples) latencies() *render.Latencies {
 	return &l
 }
 
-// writeTo writes the sums to a report's outcome of the server. Clients are in the order of their
-// bytes, the largest first.
-func (o *outcome) writeTo(into *ServerOutcome) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	into.Seconds = o.elapsed.Seconds()
-	into.Late = o.lateness.latencies()
-	into.CutShort = o.cutShort
-	for _, c := range o.clients {
+// writeTo sets the server's part of the report: clients with most bytes first, shapes in no order.
+func (t *totals) writeTo(server *ServerOutcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	server.Seconds = t.elapsed.Seconds()
+	server.Late = t.mu.lateness.latencies()
+	server.CutShort = t.mu.cutShort
+	for _, c := range t.mu.clients {
 		c.GetMillis, c.ListMillis = c.gets.latencies(), c.lists.latencies()
 		c.WatchMillis, c.WriteMillis = c.watches.latencies(), c.writes.latencies()
-		into.Clients = append(into.Clients, c.ClientOutcome)
+		server.Clients = append(server.Clients, c.ClientOutcome)
 	}
-	slices.SortFunc(into.Clients, func(a, b ClientOutcome) int {
+	slices.SortFunc(server.Clients, func(a, b ClientOutcome) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name(), b.Name()))
 	})
-	for _, s := range o.shapes {
-		into.Shapes = append(into.Shapes, *s)
+	for _, s := range t.mu.shapes {
+		server.Shapes = append(server.Shapes, *s)
 	}
-	if o.firstError != nil {
-		into.FirstError = o.firstError.Error()
+	if t.mu.firstError != nil {
+		server.FirstError = t.mu.firstError.Error()
 	}
 }

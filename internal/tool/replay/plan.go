@@ -166,7 +166,7 @@ func (p *planner) observe(e *auditlog.Event) {
 	if p.full = p.full || len(p.requests) >= maxRequests; p.full {
 		return
 	}
-	r := request{at: cmp.Or(e.Received, e.Staged), target: p.targetNumber(e), instance: p.instanceNumber(e)}
+	r := request{at: cmp.Or(e.Received, e.StageReached), target: p.targetNumber(e), instance: p.instanceNumber(e)}
 	if isWatch {
 		r.lasts = e.Time() - r.at
 		if started {
@@ -245,7 +245,7 @@ func isDocument(uri []byte) bool {
 func (p *planner) targetNumber(e *auditlog.Event) uint32 {
 	r := auditlog.ParseURI(e.URI)
 	path, query, _ := bytes.Cut(e.URI, []byte{'?'})
-	key := targetKey{verb: p.shaper.Word(e.Verb), path: string(path), query: keptQuery(query), revision: r.RevisionMode()}
+	key := targetKey{verb: p.shaper.Intern(e.Verb), path: string(path), query: keptQuery(query), revision: r.RevisionMode()}
 	if n, ok := p.targetNumbers[key]; ok {
 		return n
 	}

@@ -109,7 +109,7 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 			asking = false
 			if a.view != s.view.name {
 				ask()
-			} else if s.setReports(a); errors.Is(a.err, errFinal) {
+			} else if s.setReports(a); errors.Is(a.err, errRefused) {
 				return a.err
 			}
 		case key := <-keys:

@@ -13,8 +13,8 @@ import (
 
 // bench measures one server, from empty to many definitions and back.
 //
-// The server is restarted after the definitions are installed. The definitions alone then cost
-// the memory: the garbage of installing them is gone, and no kind has been used yet.
+// The server is restarted after the definitions are installed, unless it is the server of --at. The
+// definitions alone then cost the memory: the garbage of installing them is gone, and no kind has been used yet.
 type bench struct {
 	*Fixture
 	report *report

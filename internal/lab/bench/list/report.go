@@ -32,15 +32,15 @@ type report struct {
 
 // serverReport is the part of the report on one server.
 type serverReport struct {
-	Name        string         `json:"name"`
-	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // from the start of the process to readiness
-	Starts      []startReport  `json:"starts,omitempty"`      // one for each process that --cold started
-	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
-	Results     []load.Result  `json:"results"`
-	Memory      *memoryResult  `json:"listMemory,omitempty"`
-	RSS         *rssResult     `json:"listRSS,omitempty"`
-	Stalled     *stalledResult `json:"listStalled,omitempty"`
+	Name        string             `json:"name"`
+	Version     string             `json:"version"`
+	StartMillis float64            `json:"startMillis,omitempty"` // from the start of the process to readiness
+	Starts      []startReport      `json:"starts,omitempty"`      // one for each process that --cold started
+	IdleBytes   int64              `json:"idleBytes,omitempty"`   // RSS before the first request
+	Results     []load.Result      `json:"results"`
+	Memory      *memoryResult      `json:"listMemory,omitempty"`
+	RSS         *rssResult         `json:"listRSS,omitempty"`
+	Stalled     *slowReadersResult `json:"listStalled,omitempty"`
 	// Readers has a result for each workload of --cold-readers.
 	Readers []readersResult `json:"readers,omitempty"`
 }
@@ -61,7 +61,7 @@ func (s *serverReport) failedMeasurements() []string {
 		add(listRSS, s.RSS.Error)
 	}
 	if s.Stalled != nil {
-		add(listStalled, s.Stalled.Error)
+		add(listSlowReaders, s.Stalled.Error)
 	}
 	for _, reader := range s.Readers {
 		add(reader.Workload, reader.Error)
@@ -97,7 +97,7 @@ func (r *report) addNotes() {
 			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, failed))
 		}
 		if s.Stalled != nil && s.Stalled.FirstFailure != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first incomplete LIST: %s", s.Name, listStalled, s.Stalled.FirstFailure))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first incomplete LIST: %s", s.Name, listSlowReaders, s.Stalled.FirstFailure))
 		}
 		for _, reader := range s.Readers {
 			if reader.FirstFailure != "" {

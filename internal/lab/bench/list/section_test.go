@@ -67,17 +67,17 @@ func TestStalledCounts(t *testing.T) {
 		b.opts.plan.Concurrency = 10
 		l := newTestLoader(t, faulty, http2)
 		var s serverReport
-		if err := b.runStalled(t.Context(), l, &s); err != nil {
+		if err := b.runSlowReaders(t.Context(), l, &s); err != nil {
 			t.Fatal(err)
 		}
 		got := s.Stalled
-		if got.Error != "" || got.Clients != 10 || got.BodyBytes < stalledReadBytes || got.PeakBytes < got.BeforeBytes {
+		if got.Error != "" || got.Clients != 10 || got.BodyBytes < slowReadersBytes || got.PeakBytes < got.BeforeBytes {
 			t.Errorf("got %+v", got)
 		}
-		if complete := got.Fast.Complete + got.Slow.Complete; complete != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.CutOff+got.Slow.CutOff != 1 || got.FirstFailure == "" {
+		if complete := got.Fast.Complete + got.Slow.Complete; complete != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.Failed+got.Slow.Failed != 1 || got.FirstFailure == "" {
 			t.Errorf("got %+v", got)
 		}
-		if ended := got.Slow.Complete + got.Slow.Refused + got.Slow.CutOff; ended != 5 {
+		if ended := got.Slow.Complete + got.Slow.Refused + got.Slow.Failed; ended != 5 {
 			t.Errorf("%d of 10 readers were slow", ended)
 		}
 		if got.Slow.Seconds < b.opts.stall.Seconds()/2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// NewTreeCommand makes the command "bench tree". It starts servers.
+// NewTreeCommand returns the command "bench tree".
 func NewTreeCommand() *cobra.Command {
 	o := &options{}
 	var depths []int

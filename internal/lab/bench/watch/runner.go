@@ -116,7 +116,7 @@ func (r *runner) openWatches(g *watcherGroup, s eventWorkload, uris []string) er
 	return g.open(uris, min(s.conns, len(uris)))
 }
 
-// emitAndAwait makes events, and returns when all watchers have received them. took is the time
+// emitAndAwait makes events, and returns when all watchers that read have received them. took is the time
 // until the last write was acknowledged.
 func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, source eventSource, events int) (took time.Duration, err error) {
 	expected := g.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
@@ -178,8 +178,8 @@ func newServerCost(cpu time.Duration, aloneMicros float64, res result) *serverCo
 // micros returns a duration in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// prepare creates the objects that are watched, and measures writes to them without watchers. It
-// returns the source of events, and the resource version after which watches start.
+// prepare creates the config maps that are watched, or finds the pods. It measures writes to them
+// without watchers, unless that was done before. It returns the source of events, and the resource version after which watches start.
 func (r *runner) prepare(ctx context.Context, s eventWorkload) (source eventSource, resourceVersion string, err error) {
 	if s.kind == watchFloor {
 		return floor.Emitter{Target: r.target}, "", nil
