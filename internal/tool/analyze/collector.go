@@ -78,7 +78,7 @@ type cell struct {
 type client struct {
 	instances distinct.Counter
 	starts    uint64 // of instances; finish sets it
-	requests  uint64
+	requests  uint64 // a watch whose start and end are in the log counts twice
 }
 
 // resourceCounts counts what a log has of the objects of a resource.

@@ -53,7 +53,8 @@ func (f *Forecast) Text() string {
 // OpenAPI.
 var documents = []string{"/api", "/openapi"}
 
-// forecastRead returns the forecast of one request. It is zero if the request is no read.
+// forecastRead returns the forecast of one request. It is zero if the request is not a
+// read of resources, discovery or the OpenAPI.
 func (c *collector) forecastRead(e *auditlog.Event, s *serverreport.Shape) (f Forecast) {
 	known := s.Version != "" && !strings.Contains(s.Resource, "/")
 	isRead := s.Verb == "get" || s.Verb == "list" || s.Verb == "watch"

@@ -74,7 +74,7 @@ func (h nameHasher) hashResource(name string) string {
 	return name + "/" + h.hash("subresource-", subresource)
 }
 
-// knownPaths are the first parts of Kubernetes' own paths whose second parts are no names.
+// knownPaths are the first parts of Kubernetes' own paths whose second parts are not names.
 var knownPaths = []string{
 	"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics",
 	"openapi", "openid", "readyz", "statusz", "swagger.json", "version",

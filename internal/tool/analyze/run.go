@@ -55,7 +55,7 @@ type analysis struct {
 	stdin    io.Reader
 	progress *display.Progress
 	started  time.Time
-	// totalBytes is the size of all inputs, 0 if it is unknown. doneBytes is the size of the
+	// totalBytes is the size of all inputs whose size is known. doneBytes is the size of the
 	// inputs that were read to the end.
 	totalBytes, doneBytes int64
 }

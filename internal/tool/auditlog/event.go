@@ -186,10 +186,10 @@ func (s *scanner) scanField(name []byte) {
 	}
 }
 
-// scanText consumes a string into *into. It skips a value that is not a string.
-func (s *scanner) scanText(into *[]byte) {
+// scanText consumes a string into *dst. It skips a value that is not a string.
+func (s *scanner) scanText(dst *[]byte) {
 	if s.lexer.peek() == '"' {
-		*into = s.lexer.string()
+		*dst = s.lexer.string()
 		return
 	}
 	s.lexer.skip()
@@ -248,15 +248,15 @@ func (s *scanner) scanExtra() {
 	}
 }
 
-// scanLast consumes an array, and sets *into to its last string.
-func (s *scanner) scanLast(into *[]byte) {
+// scanLast consumes an array, and sets *dst to its last string.
+func (s *scanner) scanLast(dst *[]byte) {
 	l := &s.lexer
 	if !l.begin('[') {
 		l.skip()
 		return
 	}
 	for first := true; l.more(']', first); first = false {
-		s.scanText(into)
+		s.scanText(dst)
 	}
 }
 
@@ -275,11 +275,11 @@ func (s *scanner) scanStatus() {
 	}
 }
 
-func (s *scanner) scanTime(into *int64) {
+func (s *scanner) scanTime(dst *int64) {
 	var text []byte
 	s.scanText(&text)
 	if n, ok := parseMicros(text); ok {
-		*into = n
+		*dst = n
 	}
 }
 

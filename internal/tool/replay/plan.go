@@ -33,7 +33,7 @@ type plan struct {
 	first, length int64
 	// leftOut counts requests that are not sent, by reason.
 	leftOut map[string]int
-	// notes are sentences on records that are no events. lost is the number of records that
+	// notes are sentences on records that are not events. lost is the number of records that
 	// could not be read, although they are events.
 	notes []string
 	lost  int64
@@ -86,7 +86,7 @@ const (
 	leftOutPath    = "path that may lead elsewhere than it reads"
 )
 
-// planner makes a plan of events.
+// planner builds a plan from events.
 type planner struct {
 	plan
 	// writes says that writes are sent, too.

@@ -36,7 +36,7 @@ type LogSummary struct {
 	Instances int       `json:"instances"`
 	// LeftOut counts the requests that replay does not send, by reason.
 	LeftOut map[string]int `json:"leftOut,omitempty"`
-	// Notes are sentences on records that are no events. Lost is the number of events that could
+	// Notes are sentences on records that are not events. Lost is the number of events that could
 	// not be read.
 	Notes []string `json:"notes,omitempty"`
 	Lost  int64    `json:"lost,omitempty"`

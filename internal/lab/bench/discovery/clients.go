@@ -102,7 +102,7 @@ func (b *bench) discoverAll(ctx context.Context) error {
 	return nil
 }
 
-// discover makes a new client that discovers all resources. It returns the number of requests that
+// discover creates a client that discovers all resources. It returns the number of requests that
 // the client sent.
 func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	var requests atomic.Int64

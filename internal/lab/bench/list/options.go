@@ -22,7 +22,7 @@ type options struct {
 	// stands for one client, whose second request is measured too.
 	coldReaders int
 	// coldAfter is the time from the readiness of a server to the first request of --cold. With
-	// 0 the server must be idle first, and encodes nothing ahead.
+	// 0 the server encodes nothing ahead, and without coldReaders it must be idle first.
 	coldAfter time.Duration
 	testbed.Options
 	fill testbed.FillConfig
@@ -185,7 +185,8 @@ func (o *options) validateServers(isSet func(string) bool) error {
 	return o.chooseData(isSet)
 }
 
-// setCold sets the options that follow from --cold, except the options that the user has set.
+// setCold sets the options that follow from --cold. It replaces --warmup and --requests in any case,
+// and --concurrency and --list-memory unless the user has set them.
 func (o *options) setCold(isSet func(string) bool) {
 	o.plan.Warmup, o.plan.Requests = 1, 1
 	if !isSet("concurrency") {

@@ -146,7 +146,7 @@ type Testbed struct {
 	existingData bool
 }
 
-// Open makes the directories of a Testbed, and starts etcd if Options.ExternalEtcd is set. The
+// Open creates the directories of a Testbed, and starts etcd if Options.ExternalEtcd is set. The
 // caller must call closeBed after all servers have ended. An error of closeBed says that objects may
 // be left in the server of --at. There is no such error without --at.
 func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error, err error) {
@@ -193,7 +193,7 @@ func WithTestbed(ctx context.Context, cfg Config, measure func(*Testbed) error) 
 	return measure(bed)
 }
 
-// makeDirs makes the work directory and the directories below it. remove deletes the work
+// makeDirs creates the work directory and the directories below it. remove deletes the work
 // directory if it is temporary.
 func (b *Testbed) makeDirs() (remove func(), err error) {
 	remove = func() {}
@@ -292,8 +292,8 @@ func (b *Testbed) startServerOn(ctx context.Context, readPath, logName string, p
 	return b.startMillrace(ctx, cfg)
 }
 
-// makeKeys makes the keys and certificates of a kube-apiserver, unless they exist. It starts and ends a
-// Millrace server that makes them.
+// makeKeys creates the keys and certificates of a kube-apiserver, unless they exist. It starts and ends a
+// Millrace server that creates them.
 func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
 		return nil

@@ -22,7 +22,7 @@ type Change struct {
 	Body                     []byte
 }
 
-// ChangeFunc makes write i of a run. It is called at time at, right before the write is sent.
+// ChangeFunc returns write i of a run. It is called at time at, right before the write is sent.
 // Calls may be concurrent.
 type ChangeFunc func(i int, at time.Time) Change
 

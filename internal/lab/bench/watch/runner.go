@@ -116,7 +116,7 @@ func (r *runner) openWatches(g *watcherGroup, s eventWorkload, uris []string) er
 	return g.open(uris, min(s.conns, len(uris)))
 }
 
-// emitAndAwait makes events, and returns when all watchers that read have received them. took is the time
+// emitAndAwait sends writes, and returns when all watchers that read have received them. took is the time
 // until the last write was acknowledged.
 func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, source eventSource, events int) (took time.Duration, err error) {
 	expected := g.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
@@ -128,7 +128,7 @@ func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, source eventSour
 	return took, g.await(expected, arrivalTimeout)
 }
 
-// measure makes the measured events, and returns their cost without OpenSeconds and OpenMicros. It
+// measure sends the measured writes, and returns the cost of their events without OpenSeconds and OpenMicros. It
 // closes g.
 func (r *runner) measure(g *watcherGroup, s eventWorkload, source eventSource) (result, error) {
 	r.meter.ResetPeak()

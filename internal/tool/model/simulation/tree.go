@@ -38,7 +38,7 @@ type Tier struct {
 	FollowSeconds float64 // per event that the process takes from the tier before
 	FeedSeconds   float64 // per event and process of the next tier
 	EventSeconds  float64 // per event and watcher
-	// ByteSeconds is the time of the network card per byte. 0: the network is no limit.
+	// ByteSeconds is the time of the network card per byte. 0: the network is not a limit.
 	ByteSeconds float64
 }
 
