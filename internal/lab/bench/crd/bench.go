@@ -60,7 +60,7 @@ func (b *bench) startEmpty(ctx context.Context) (err error) {
 }
 
 // install fills the definitions in, and measures the time and CPU until all are listed and
-// answered. Then it creates the custom objects of --objects, which are not part of the cost.
+// the samples answered. Then it creates the custom objects of --objects, which are not part of the cost.
 func (b *bench) install(ctx context.Context) error {
 	b.Meter.ResetPeak()
 	before, err := b.Meter.Read()
