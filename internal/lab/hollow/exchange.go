@@ -229,8 +229,8 @@ func (r *reflector) handleRefusalLocked(x *exchange) {
 	r.waitLocked(r.nextPauseLocked())
 }
 
-// restartExpiredLocked starts a LIST or a watch-list without a revision if the server cannot list at the reflector's
-// revision. It reports whether it has started a request.
+// restartExpiredLocked starts a LIST or a watch-list without a revision if the server cannot list
+// at the reflector's revision. It reports whether it has started a request.
 func (r *reflector) restartExpiredLocked(x *exchange, status int, message string) bool {
 	unavailable := status == http.StatusGone || strings.Contains(message, "Too large resource version")
 	if !unavailable || x.isWatch && !x.initial || len(r.mu.revision) == 0 || r.mu.expired {

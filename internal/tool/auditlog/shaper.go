@@ -24,7 +24,8 @@ const (
 )
 
 // Shaper derives the client and the shape of events. It remembers up to MaxWords words and
-// maxSelectors selectors, and forgets all when it has as many. The zero value is ready. A Shaper is for one goroutine.
+// maxSelectors selectors, and forgets all when it has as many. The zero value is ready. A Shaper is
+// for one goroutine.
 type Shaper struct {
 	words     map[string]string
 	selectors map[string]string

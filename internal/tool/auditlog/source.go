@@ -109,8 +109,8 @@ type Options struct {
 // and the coding of its characters, by the first bytes. About once per megabyte it calls progress
 // with the number of bytes of the file that were read so far.
 //
-// Records that cannot be read are in the counts, and are not an error. An error means that the file could
-// not be opened or read.
+// Records that cannot be read are in the counts, and are not an error. An error means that the file
+// could not be opened or read.
 func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(*Event), progress func(readBytes int64)) (Counts, error) {
 	var file io.Reader = &pendingReader{ctx: ctx, reader: stdin}
 	if in.Name != Stdin {

@@ -44,9 +44,10 @@ func newPlayer(p *plan, s *server, o *Options) *player {
 // prints the saved report of such a replay.
 var errInterrupted = errors.New("interrupted")
 
-// play sends the requests within Options.Duration, or all, each when its time has come, and waits for
-// the answers. Watches are open for as long as in the log, divided by the speed. play calls progress with the number of requests sent so far. It returns
-// errInterrupted if ctx ended before the replay.
+// play sends the requests within Options.Duration, or all, each when its time has come, and waits
+// for the answers. Watches are open for as long as in the log, divided by the speed. play calls
+// progress with the number of requests sent so far. It returns errInterrupted if ctx ended before
+// the replay.
 func (p *player) play(ctx context.Context, progress func(sent int)) error {
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)

@@ -59,11 +59,12 @@ func (r *resource) reportName() string {
 	return r.name + "." + group
 }
 
-// minReads is the number of reads that a replica has to pass on before that means something. One that has just
-// started again may have had a few.
+// minReads is the number of reads that a replica has to pass on before that means something. One
+// that has just started again may have had a few.
 const minReads = 20
 
-// passedAllOn reports whether the server is a replica that had minReads or more and answered none itself.
+// passedAllOn reports whether the server is a replica that had minReads or more and answered none
+// itself.
 func (s *ServerReport) passedAllOn() bool {
 	var reads, own uint64
 	for _, o := range s.OwnReads {

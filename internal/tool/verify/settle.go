@@ -84,8 +84,9 @@ func (r *run) lastWrite(ctx context.Context, resource string) (rec *Write, err e
 	return rec, err
 }
 
-// finalRead lists all objects of a resource at a server until that succeeds, the server gives an answer
-// that will not change, or the context ends. The error has the last answer. The list itself is checked with all other reads.
+// finalRead lists all objects of a resource at a server until that succeeds, the server gives an
+// answer that will not change, or the context ends. The error has the last answer. The list itself
+// is checked with all other reads.
 func (r *run) finalRead(ctx context.Context, s *server, resource string) (err error) {
 	final := &reader{run: r, id: "final", rand: r.newRandom(4000), servers: []*server{s}}
 	return repeat(ctx, func() (bool, error) {

@@ -94,7 +94,8 @@ func (f *Fixture) Step(ctx context.Context, name string, run func(context.Contex
 	return nil
 }
 
-// Start starts the server, or restarts it. It only connects to the server of --at. logName is the name of its log without ".log".
+// Start starts the server, or restarts it. It only connects to the server of --at. logName is the
+// name of its log without ".log".
 func (f *Fixture) Start(ctx context.Context, logName string) error {
 	f.stop(ctx)
 	var err error

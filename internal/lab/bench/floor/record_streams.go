@@ -39,7 +39,8 @@ func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	s.mu.conns = append(s.mu.conns, conn)
 }
 
-// send writes an event to all streams as a chunk of HTTP/1.1, and closes the streams whose clients have gone.
+// send writes an event to all streams as a chunk of HTTP/1.1, and closes the streams whose clients
+// have gone.
 func (s *recordStreams) send(event []byte) {
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
 	s.mu.Lock()

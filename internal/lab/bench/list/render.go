@@ -80,7 +80,7 @@ func (r *report) slowReadersTable() render.TitledTable {
 	var t render.TitledTable
 	var results []result
 	for _, s := range r.Servers {
-		if m := s.Stalled; m != nil && m.Error == "" {
+		if m := s.SlowReaders; m != nil && m.Error == "" {
 			results = append(results, result{s.Name, m})
 			t.Title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; at least %s of rest before idle",
 				m.Clients, m.Stall, m.Rest)

@@ -44,8 +44,8 @@ func TestRSSReportsFailure(t *testing.T) {
 	}
 }
 
-// TestStalledCounts measures a server that answers one LIST with a 429 and aborts another.
-func TestStalledCounts(t *testing.T) {
+// TestSlowReadersCounts measures a server that answers one LIST with a 429 and aborts another.
+func TestSlowReadersCounts(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		api := &benchtest.API{Secrets: 3000}
 		var lists atomic.Int64
@@ -70,7 +70,7 @@ func TestStalledCounts(t *testing.T) {
 		if err := b.runSlowReaders(t.Context(), l, &s); err != nil {
 			t.Fatal(err)
 		}
-		got := s.Stalled
+		got := s.SlowReaders
 		if got.Error != "" || got.Clients != 10 || got.BodyBytes < slowReadersBytes || got.PeakBytes < got.BeforeBytes {
 			t.Errorf("got %+v", got)
 		}

@@ -292,8 +292,8 @@ func (b *Testbed) startServerOn(ctx context.Context, readPath, logName string, p
 	return b.startMillrace(ctx, cfg)
 }
 
-// makeKeys creates the keys and certificates of a kube-apiserver, unless they exist. It starts and ends a
-// Millrace server that creates them.
+// makeKeys creates the keys and certificates of a kube-apiserver, unless they exist. It starts and
+// ends a Millrace server that creates them.
 func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
 		return nil
@@ -331,9 +331,9 @@ func (b *Testbed) End(ctx context.Context, s *Server) {
 	}
 }
 
-// ExplainExit returns the error of a measurement of a child. If the child has ended by itself
-// and ctx has not ended, the error says so, because err is then only a consequence. Otherwise the error is err. Both err and
-// child may be nil.
+// ExplainExit returns the error of a measurement of a child. If the child has ended by itself and
+// ctx has not ended, the error says so, because err is then only a consequence. Otherwise the error
+// is err. Both err and child may be nil.
 func (b *Testbed) ExplainExit(ctx context.Context, child *Child, err error) error {
 	if child == nil || ctx.Err() != nil || err == nil && !child.exited() {
 		return err

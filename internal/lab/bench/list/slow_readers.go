@@ -70,7 +70,7 @@ func (b *bench) runSlowReaders(ctx context.Context, l *load.Loader, s *serverRep
 	if err != nil {
 		res.Error = err.Error()
 	}
-	s.Stalled = &res
+	s.SlowReaders = &res
 	return b.reportFailure(ctx, err)
 }
 
@@ -169,7 +169,8 @@ func (r *slowReadersRun) sendAll(ctx context.Context, clients int) []outcome {
 	return outcomes
 }
 
-// read sends one LIST and reads it. A slow reader spreads a complete body over stall. The error says why the LIST is incomplete.
+// read sends one LIST and reads it. A slow reader spreads a complete body over stall. The error
+// says why the LIST is incomplete.
 func (r *slowReadersRun) read(ctx context.Context, slow bool) error {
 	window := 0
 	if slow {
