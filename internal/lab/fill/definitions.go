@@ -43,7 +43,7 @@ func ReadDefinitions(paths []string) ([]*apiextv1.CustomResourceDefinition, erro
 }
 
 // readDefinitionFile returns the definitions in a file of YAML or JSON documents. It ignores
-// documents that are no definitions, and templates, which are no YAML.
+// documents that are not definitions, and templates, which are not YAML.
 func readDefinitionFile(name string) (all []*apiextv1.CustomResourceDefinition, err error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // window.
 const poolSize = 1 << 16
 
-// Generator makes the objects of one Shape. Each object depends only on the shape
+// Generator generates the objects of one Shape. Each object depends only on the shape
 // and its index, so objects can be made in any order and from any goroutine.
 // Indexes beyond the counts of the shape are valid. Equal arguments give equal
 // objects.

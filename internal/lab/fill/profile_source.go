@@ -14,7 +14,8 @@ import (
 
 // profileSource generates the objects that bring a server to a profile: to its number of
 // objects, sizes, namespaces and labels of each resource. Objects that others have on the
-// server already count towards the numbers.
+// server already count towards the numbers. A custom resource of which others have objects is left
+// out.
 type profileSource struct {
 	g     *Generator
 	plans map[Kind]*resourcePlan // of built-in resources

@@ -43,7 +43,7 @@ type exchange struct {
 	header watchclient.Header
 	open   bool // it is counted as an open watch
 	relist *time.Timer
-	// head and tail are the first and the last bytes of the body, unless it is a watch.
+	// head and tail are the first and the last bytes of the body, unless the watch is open.
 	head, tail []byte
 	events     watchevent.Reader
 	synced     bool  // all initial events have arrived
@@ -229,8 +229,8 @@ func (r *reflector) handleRefusalLocked(x *exchange) {
 	r.waitLocked(r.nextPauseLocked())
 }
 
-// restartExpiredLocked starts a LIST without a revision if the server cannot list at the reflector's
-// revision. It reports whether it has started a LIST.
+// restartExpiredLocked starts a LIST or a watch-list without a revision if the server cannot list
+// at the reflector's revision. It reports whether it has started a request.
 func (r *reflector) restartExpiredLocked(x *exchange, status int, message string) bool {
 	unavailable := status == http.StatusGone || strings.Contains(message, "Too large resource version")
 	if !unavailable || x.isWatch && !x.initial || len(r.mu.revision) == 0 || r.mu.expired {
@@ -241,7 +241,7 @@ func (r *reflector) restartExpiredLocked(x *exchange, status int, message string
 	return true
 }
 
-// statusMessage returns the message of a Status in a body. If the JSON is no Status, it returns
+// statusMessage returns the message of a Status in a body. If the JSON is not a Status, it returns
 // the first 100 bytes.
 func statusMessage(body []byte, form watchevent.Form) string {
 	if form == watchevent.Protobuf {
@@ -254,9 +254,10 @@ func statusMessage(body []byte, form watchevent.Form) string {
 	return string(bytes.TrimSpace(body[:min(len(body), 100)]))
 }
 
-// watchFailedLocked goes on after an open watch that failed. If its connection has ended, the
-// next watch starts immediately, after its last event. If the server has sent an error, a LIST
-// follows after a pause.
+// watchFailedLocked goes on after an open watch that failed. If its connection has ended after
+// shortWatch or later, the next watch starts immediately, after its last event. Otherwise a request
+// follows after a pause. The request is a LIST or a watch-list if the plan has NoResume, or if the
+// server has sent another error than 429.
 func (r *reflector) watchFailedLocked(x *exchange, why string) {
 	x.counter.failures.Add(1)
 	x.counter.noteError(why)

@@ -168,7 +168,7 @@ func (f *fleet) checkFiles() error {
 	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || float64(limit.Cur) > wanted+100 {
-		return nil // an unknown limit is no reason to fail
+		return nil // an unknown limit is not a reason to fail
 	}
 	return fmt.Errorf("%d nodes need %.0f connections, and this process may open %d files: raise the limit (ulimit -n), or "+
 		"share connections with --connections-per-node=1", f.cfg.Nodes, wanted, limit.Cur)

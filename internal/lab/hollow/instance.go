@@ -136,7 +136,7 @@ func (i *instance) stop() {
 	i.restarts.Wait()
 }
 
-// call sends a request that is no read of a profile, such as a write of a kubelet, and counts it.
+// call sends a request that is not a read of a profile, such as a write of a kubelet, and counts it.
 // An error means that there is no answer; the caller must check the answer's status.
 func (i *instance) call(ctx context.Context, c *counter, r *watchclient.Request) (*watchclient.Answer, error) {
 	r.Identity = &i.identity
@@ -161,8 +161,8 @@ const callTimeout = 30 * time.Second
 
 var errCallTimeout = fmt.Errorf("no answer within %s", callTimeout)
 
-// isExpected reports whether a status is no error for a kubelet: it creates what may exist, and
-// reads and deletes what may be gone.
+// isExpected reports whether a status is not an error for a kubelet: it creates what may exist, and
+// reads, changes and deletes what may be gone.
 func isExpected(r *watchclient.Request, status int) bool {
 	return r.Method == "POST" && status == 409 || r.Method != "POST" && status == 404
 }

@@ -209,7 +209,8 @@ func (n *node) stop() {
 var errForeignNode = errors.New("belongs to somebody else")
 
 // register creates the Node, or finds the Node of an earlier run. A Node without the run's
-// label may be a real Node: register then ends the run instead of taking the Node over.
+// label may be a real Node: register then ends the run instead of taking the Node over, unless
+// Config.ExistingNode is set.
 func (n *node) register(ctx context.Context) bool {
 	body, err := encodeProtobuf("v1", "Node", n.object())
 	if err != nil {

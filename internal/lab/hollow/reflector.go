@@ -70,7 +70,7 @@ type reflector struct {
 		synced   bool      // the reflector has all objects and an open watch
 		began    bool      // the reflector has read all objects before
 		retries  int       // of one request that the server has throttled
-		failures int       // number of pauses so far, each longer than the pause before
+		failures int       // number of pauses so far, each longer than the pause before, up to a limit
 		paused   time.Time // of the last pause
 		// withoutWatchList is set once the server has refused a watch-list.
 		withoutWatchList bool
@@ -157,7 +157,7 @@ func (r *reflector) syncLocked(synced bool) {
 	}
 }
 
-// forgetLocked makes the next read a list without a revision, as if it were the first.
+// forgetLocked makes the next read start anew, as if it were the first.
 func (r *reflector) forgetLocked() { r.mu.revision, r.mu.resumes = r.mu.revision[:0], false }
 
 // dropLocked ends the current exchange and the timer.

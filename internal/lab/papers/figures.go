@@ -21,7 +21,7 @@ type Row struct {
 	Unit Unit   `json:"unit"`
 	// Published is the figure in the paper's own words. Empty: the paper has no such figure.
 	Published string `json:"published,omitempty"`
-	// PublishedValue is Published as a number, in Unit. It is 0 if Published is no number, or
+	// PublishedValue is Published as a number, in Unit. It is 0 if Published is not a number, or
 	// was measured with other counts than this run.
 	PublishedValue float64 `json:"publishedValue,omitempty"`
 	// Values has the measured figures by server, in Unit. A server without a figure is missing.

@@ -78,7 +78,7 @@ type cell struct {
 type client struct {
 	instances distinct.Counter
 	starts    uint64 // of instances; finish sets it
-	requests  uint64
+	requests  uint64 // a watch whose start and end are in the log counts twice
 }
 
 // resourceCounts counts what a log has of the objects of a resource.
@@ -140,16 +140,16 @@ func (c *collector) observe(e *auditlog.Event) {
 	key := c.key(e, &r)
 	c.serverMinors.add(e, key.client)
 	instance := c.instance(e, key.client)
-	who := c.clients.row(key.client)
-	who.requests++
-	who.instances.Add(instance)
+	counts := c.clients.row(key.client)
+	counts.requests++
+	counts.instances.Add(instance)
 	v := c.cells.row(key)
 	if v.number == 0 {
 		c.lastNumber++
 		v.number = c.lastNumber
 	}
 	v.instances.Add(instance)
-	v.addNamespace(c.shaper.Word(r.Namespace))
+	v.addNamespace(c.shaper.Intern(r.Namespace))
 	v.add(e, started)
 	if started || key.Verb != "watch" {
 		forecast := c.forecastRead(e, &key.Shape)
@@ -164,7 +164,7 @@ func (c *collector) observe(e *auditlog.Event) {
 func (c *cell) add(e *auditlog.Event, started bool) {
 	lasted := int64(0)
 	if e.Received > 0 {
-		lasted = max(0, e.Staged-e.Received)
+		lasted = max(0, e.StageReached-e.Received)
 	}
 	if started {
 		c.started++
@@ -212,8 +212,8 @@ func (c *collector) key(e *auditlog.Event, r *auditlog.Request) cellKey {
 }
 
 // instance returns a hash of the client and its instance.
-func (c *collector) instance(e *auditlog.Event, who serverreport.Client) uint64 {
-	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, who)
+func (c *collector) instance(e *auditlog.Event, client serverreport.Client) uint64 {
+	c.scratch = auditlog.AppendInstance(c.scratch[:0], e, client)
 	return hash64(c.scratch)
 }
 

@@ -71,11 +71,11 @@ func TestLongNamesTakeBoundedMemory(t *testing.T) {
 			"/api/v1/namespaces/" + name + "/pods/" + name + "/" + name, "/api/v1/pods?labelSelector=" + name, "/api/v1/pods?fieldSelector=" + strings.Repeat("a%3D,", 20_000) + name,
 		} {
 			for _, verb := range []string{"get", "list", "watch", "create", name} {
-				c.observe(&auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte(verb), URI: []byte(uri), User: []byte(name), UserAgent: []byte(name), Pod: []byte(name), Received: 1e6, Staged: 2e6, Code: 401})
+				c.observe(&auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte(verb), URI: []byte(uri), User: []byte(name), UserAgent: []byte(name), Pod: []byte(name), Received: 1e6, StageReached: 2e6, Code: 401})
 			}
 		}
 	}
-	list := auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), Staged: 1e6}
+	list := auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), StageReached: 1e6}
 	for i := range 600 {
 		list.URI = fmt.Appendf(nil, "/api/v1/pods?labelSelector=%d-%s", i, long[:32<<10])
 		c.observe(&list)
@@ -93,7 +93,7 @@ func TestLongNamesTakeBoundedMemory(t *testing.T) {
 
 func TestLongSelectorsAreNotParsed(t *testing.T) {
 	c := newCollector()
-	e := auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), URI: []byte("/api/v1/pods?labelSelector=" + strings.Repeat("a,", 500_000) + "a"), Staged: 1e6}
+	e := auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), URI: []byte("/api/v1/pods?labelSelector=" + strings.Repeat("a,", 500_000) + "a"), StageReached: 1e6}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	c.observe(&e)

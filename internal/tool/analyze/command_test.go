@@ -342,10 +342,10 @@ func TestFlowSchemasAreValid(t *testing.T) {
 
 func TestManyClientsTakeBoundedMemory(t *testing.T) {
 	c := newCollector()
-	heavy := &auditlog.Event{Stage: []byte("ResponseComplete"), Verb: []byte("list"), URI: []byte("/api/v1/pods"), User: []byte("heavy"), Received: 1, Staged: 1e6, Code: 200}
+	heavy := &auditlog.Event{Stage: []byte("ResponseComplete"), Verb: []byte("list"), URI: []byte("/api/v1/pods"), User: []byte("heavy"), Received: 1, StageReached: 1e6, Code: 200}
 	for i := range 100_000 {
 		name := fmt.Appendf(nil, "user-%d", i)
-		c.observe(&auditlog.Event{Stage: heavy.Stage, Verb: []byte("get"), URI: fmt.Appendf(nil, "/api/v1/namespaces/n%d/pods/p%d", i, i), User: name, UserAgent: name, Address: name, Received: 1, Staged: 1000, Code: 200})
+		c.observe(&auditlog.Event{Stage: heavy.Stage, Verb: []byte("get"), URI: fmt.Appendf(nil, "/api/v1/namespaces/n%d/pods/p%d", i, i), User: name, UserAgent: name, Address: name, Received: 1, StageReached: 1000, Code: 200})
 		if i%100 == 0 {
 			c.observe(heavy)
 		}

@@ -22,8 +22,8 @@ func (l *ledger) finders() []func(*row) *Finding {
 	}
 }
 
-// findPolling finds clients that repeat LISTs or GETs and never watch. It compares the requests
-// with one LIST of each instance.
+// findPolling finds clients that repeat LISTs or GETs and never watch. It compares LISTs with
+// one LIST of each instance, and GETs with no request at all.
 func (l *ledger) findPolling(r *row) *Finding {
 	isGet := r.Verb == "get" && r.Scope == serverreport.ScopeName && r.Resource != leases && !strings.Contains(r.Resource, "/")
 	isList := r.Verb == "list" && r.isInitial()
@@ -118,7 +118,8 @@ func (l *ledger) findIgnoredLimit(r *row) *Finding {
 }
 
 // findUnsetRevision finds LISTs without a resource version: they need etcd. It compares the LISTs
-// with LISTs from the cache.
+// with LISTs from the cache. If they come from the cache already, it saves the question to etcd for
+// its revision.
 func (l *ledger) findUnsetRevision(r *row) *Finding {
 	if r.Verb != "list" || r.Revision != serverreport.RevisionUnset || r.UserAgent == useragent.KubectlProgram {
 		return nil
@@ -176,11 +177,11 @@ func (l *ledger) findNamespaceSelector(r *row) *Finding {
 // findAllNamespaces finds LISTs of all namespaces by clients that use objects of one namespace. It
 // compares the LISTs with LISTs of that namespace.
 func (l *ledger) findAllNamespaces(r *row) *Finding {
-	who := l.clients[r.Client]
+	use := l.clients[r.Client]
 	if r.Verb != "list" || r.Scope != serverreport.ScopeCluster || r.Selectors != "" || r.isWatched() || r.Requests < 2 {
 		return nil
 	}
-	if who.namespace == "" || who.severalNamespaces || slices.Contains(clusterScoped, r.Resource) {
+	if use.namespace == "" || use.severalNamespaces || slices.Contains(clusterScoped, r.Resource) {
 		return nil
 	}
 	instead := r.SentShape
@@ -189,7 +190,7 @@ func (l *ledger) findAllNamespaces(r *row) *Finding {
 	return &Finding{
 		Kind: kindAllNamespaces, SavedCPU: r.CPU - narrow.CPU, SavedBytes: float64(r.Bytes) - float64(narrow.Bytes), Instead: instead.Example(),
 		Sentence: fmt.Sprintf("%s lists %s of all namespaces, and reads and writes objects of one namespace only (%s).",
-			r.subject(), display.Clean(r.Resource), display.Clean(who.namespace)),
+			r.subject(), display.Clean(r.Resource), display.Clean(use.namespace)),
 		Setting: "List that namespace (in client-go Pods(\"NAMESPACE\").List, in informers WithNamespace, " +
 			"in controller-runtime cache.Options.DefaultNamespaces), and take the right to list the others away.",
 	}
@@ -252,8 +253,8 @@ func (l *ledger) findShortWatches(r *row) *Finding {
 	}
 }
 
-// findJSON finds reads of built-in resources as JSON by programs that are known to request JSON. It
-// compares the reads with reads as protobuf.
+// findJSON finds LISTs and watches of built-in resources as JSON by programs that are known to request
+// JSON. It compares them with the same requests for protobuf.
 func (l *ledger) findJSON(r *row) *Finding {
 	if r.Verb != "list" && r.Verb != "watch" || r.Encoding != price.JSON || !r.knownEncoding || !clusterprofile.BuiltIn(r.Resource) {
 		return nil

@@ -53,7 +53,8 @@ func (f *Forecast) Text() string {
 // OpenAPI.
 var documents = []string{"/api", "/openapi"}
 
-// forecastRead returns the forecast of one request. It is zero if the request is no read.
+// forecastRead returns the forecast of one request. It is zero if the request is not a
+// read of resources, discovery or the OpenAPI.
 func (c *collector) forecastRead(e *auditlog.Event, s *serverreport.Shape) (f Forecast) {
 	known := s.Version != "" && !strings.Contains(s.Resource, "/")
 	isRead := s.Verb == "get" || s.Verb == "list" || s.Verb == "watch"
@@ -108,9 +109,9 @@ func (q *question) slotHash() uint64 {
 func (s *questions) add(e *auditlog.Event) {
 	q := question{url: hash64(e.URI), start: e.Received}
 	if q.start == 0 {
-		q.start = e.Staged
+		q.start = e.StageReached
 	}
-	q.took = max(0, e.Staged-q.start)
+	q.took = max(0, e.StageReached-q.start)
 	if q.slotHash() > s.maxHash {
 		return
 	}

@@ -74,7 +74,7 @@ func (h nameHasher) hashResource(name string) string {
 	return name + "/" + h.hash("subresource-", subresource)
 }
 
-// knownPaths are the first parts of Kubernetes' own paths whose second parts are no names.
+// knownPaths are the first parts of Kubernetes' own paths whose second parts are not names.
 var knownPaths = []string{
 	"", ".well-known", "api", "apis", "debug", "flagz", "healthz", "livez", "metrics",
 	"openapi", "openid", "readyz", "statusz", "swagger.json", "version",
@@ -117,8 +117,8 @@ func (h nameHasher) hashCollector(c *collector) {
 		v.namespace = h.hash("namespace-", v.namespace)
 		cells[key] = v
 	}
-	for who, v := range c.clients.rows {
-		clients[h.hashClient(who)] = v
+	for client, v := range c.clients.rows {
+		clients[h.hashClient(client)] = v
 	}
 	for name, v := range c.resources.rows {
 		resources[h.hashResource(name)] = v

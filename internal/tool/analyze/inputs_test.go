@@ -181,7 +181,7 @@ func TestSamplesDoNotDependOnOrder(t *testing.T) {
 			}
 			e := &auditlog.Event{Stage: []byte(auditlog.StageComplete), Verb: []byte("list"), User: []byte("fleet"), Address: fmt.Appendf(nil, "10.%d", i), Code: 200}
 			e.Received = int64(1e15) + int64(i)*5000
-			e.Staged = e.Received + 20_000
+			e.StageReached = e.Received + 20_000
 			for _, resource := range []string{"pods", "nodes", "services"} {
 				e.URI = []byte("/api/v1/" + resource)
 				c.observe(e)

@@ -27,15 +27,15 @@ func newLedger(c *collector, m *model) *ledger {
 	// Sums of floating-point numbers depend on the order of their parts.
 	for _, key := range slices.SortedFunc(maps.Keys(c.cells.rows), compareCells) {
 		v := c.cells.rows[key]
-		who := l.clientUse(key.client, c)
-		who.addCell(&key, v)
+		use := l.clientUse(key.client, c)
+		use.addCell(&key, v)
 		r := l.newRow(key, v)
-		r.use = who.resourceUse(key.Resource)
+		r.use = use.resourceUse(key.Resource)
 		r.use.addCell(&key, v)
 		if r.Verb == "list" && r.isInitial() {
 			r.use.initialLists = append(r.use.initialLists, r)
 		}
-		who.cost.add(&r.Cost)
+		use.cost.add(&r.Cost)
 		l.total.add(&r.Cost)
 		l.rows = append(l.rows, r)
 	}
@@ -47,14 +47,14 @@ func newLedger(c *collector, m *model) *ledger {
 }
 
 // clientUse returns the sums of a client. It adds a new client to the ledger.
-func (l *ledger) clientUse(who serverreport.Client, c *collector) *clientUse {
-	u := l.clients[who]
+func (l *ledger) clientUse(client serverreport.Client, c *collector) *clientUse {
+	u := l.clients[client]
 	if u == nil {
 		u = &clientUse{uses: map[string]*resourceUse{}, fleet: 1}
-		if counts := c.clients.rows[who]; counts != nil {
+		if counts := c.clients.rows[client]; counts != nil {
 			u.fleet, u.starts = max(1, counts.instances.Count()), counts.starts
 		}
-		l.clients[who] = u
+		l.clients[client] = u
 	}
 	return u
 }

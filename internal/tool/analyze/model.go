@@ -53,8 +53,8 @@ func newCluster(p *clusterprofile.Profile, c *collector) *cluster {
 	}
 	nodes := m.resource("nodes")
 	if p == nil || p.Find("nodes") == nil {
-		for who, counts := range c.clients.rows {
-			if who.User == auditlog.NodeUser {
+		for client, counts := range c.clients.rows {
+			if client.User == auditlog.NodeUser {
 				nodes.Objects = max(nodes.Objects, float64(counts.instances.Count()))
 			}
 		}
@@ -142,7 +142,8 @@ func (m *model) pageObjects(s *serverreport.Shape, whole objects) objects {
 }
 
 // Minor versions since which kube-apiserver answers LISTs from its cache: LISTs without a resource
-// version, then such LISTs with a limit, and then later pages and exact revisions.
+// version, and then such LISTs with a limit. Last come later pages, exact revisions, and LISTs with a
+// limit and a minimum version.
 const (
 	consistentListMinor = 31
 	limitedListMinor    = 33
@@ -199,7 +200,7 @@ const tableRowBytes = 2900
 var readVerbs = []string{"get", "list", "watch"}
 
 // cost returns the sum of the costs of a cell's requests. s is their shape, with an Encoding.
-// initial says that watches start with all objects.
+// initial says that watches start with all objects. Only reads of objects cost CPU and bytes.
 func (m *model) cost(s *serverreport.Shape, initial bool, v *cell) Cost {
 	requests := v.requests
 	if s.Verb == "watch" {
@@ -304,8 +305,8 @@ func (m *model) addPrices(one oneRequest, c *Cost, requests, events float64) Cos
 	return *c
 }
 
-// costOf returns the cost of a number of reads of a shape. Watches have no events after the initial
-// ones. initial says that watches start with all objects.
+// costOf returns the cost of a number of requests of a shape. Only reads cost anything. Watches have
+// no events after the initial ones. initial says that watches start with all objects.
 func (m *model) costOf(s *serverreport.Shape, initial bool, requests float64) Cost {
 	c := Cost{ListCost: serverreport.ListCost{Requests: uint64(requests + 0.5)}}
 	if !slices.Contains(readVerbs, s.Verb) {

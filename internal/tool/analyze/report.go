@@ -12,7 +12,7 @@ import (
 type Report struct {
 	Run Run `json:"run"`
 	// From and To are the times of the first and the last request, and Seconds is the time
-	// between them.
+	// between them, but at least 1.
 	From    time.Time `json:"from,omitzero"`
 	To      time.Time `json:"to,omitzero"`
 	Seconds float64   `json:"seconds"`

@@ -55,7 +55,7 @@ type analysis struct {
 	stdin    io.Reader
 	progress *display.Progress
 	started  time.Time
-	// totalBytes is the size of all inputs, 0 if it is unknown. doneBytes is the size of the
+	// totalBytes is the size of all inputs whose size is known. doneBytes is the size of the
 	// inputs that were read to the end.
 	totalBytes, doneBytes int64
 }
@@ -169,8 +169,8 @@ func (r *Report) fill(c *collector, m *model) {
 	r.Rest.Seconds = c.dropped.seconds()
 	r.Total = l.total
 	r.Total.add(&r.Rest)
-	for who, use := range l.clients {
-		r.Clients = append(r.Clients, ClientCost{Client: who, Fleet: use.fleet, Cost: use.cost})
+	for client, use := range l.clients {
+		r.Clients = append(r.Clients, ClientCost{Client: client, Fleet: use.fleet, Cost: use.cost})
 	}
 	slices.SortFunc(r.Clients, compareClients)
 	for _, row := range l.rows {

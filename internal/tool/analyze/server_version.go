@@ -46,8 +46,8 @@ var serverClient = serverreport.Client{User: "system:apiserver", UserAgent: "kub
 type serverMinors map[int]uint64
 
 // add counts a request, if kube-apiserver has sent it.
-func (m serverMinors) add(e *auditlog.Event, who serverreport.Client) {
-	if who != serverClient {
+func (m serverMinors) add(e *auditlog.Event, client serverreport.Client) {
+	if client != serverClient {
 		return
 	}
 	_, version, _ := strings.Cut(string(e.UserAgent), "/")

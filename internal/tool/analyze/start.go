@@ -16,7 +16,8 @@ import (
 type Start struct {
 	serverreport.Client
 	Fleet int `json:"fleet"`
-	// StartCount is the number of starts in the log. Cost is the mean cost of one start.
+	// StartCount is the number of instances whose start is in the log. Cost is the mean cost of one
+	// start.
 	StartCount int       `json:"seen"`
 	Cost       Cost      `json:"cost"`
 	Requests   []Request `json:"requests"`
@@ -27,7 +28,7 @@ type Start struct {
 	// instances start together.
 	SimultaneousSeconds float64 `json:"atOnce"`
 	// MaxPerMinute is the largest number of starts per minute that keeps the server below
-	// Options.MaxCPU, and is no more than maxFleetFraction of the fleet.
+	// Options.MaxCPU. It is at most maxFleetFraction of the fleet, or 1 if that is less.
 	MaxPerMinute float64 `json:"perMinute"`
 	// SpreadSeconds is the time in which the fleet starts at MaxPerMinute.
 	SpreadSeconds float64 `json:"spread"`
@@ -43,24 +44,24 @@ type Request struct {
 	Cost Cost `json:"cost"`
 }
 
-// maxFleetFraction bounds the fraction of a fleet that starts in a minute.
+// maxFleetFraction bounds the fraction of a fleet that starts in a minute. One instance always may.
 const maxFleetFraction = 0.1
 
 // starts returns the costs of the starts of clients, the most expensive fleet first. It leaves out
-// clients without a start in the log.
+// clients without a start in the log, and requests for other things than resources.
 func (l *ledger) starts() []Start {
 	byClient := map[serverreport.Client]*Start{}
 	for _, r := range l.rows {
-		who := l.clients[r.Client]
-		if r.cell.atStart == 0 || who.starts == 0 || r.Version == "" {
+		use := l.clients[r.Client]
+		if r.cell.atStart == 0 || use.starts == 0 || r.Version == "" {
 			continue
 		}
 		s := byClient[r.Client]
 		if s == nil {
-			s = &Start{Client: r.Client, Fleet: who.fleet, StartCount: int(who.starts)}
+			s = &Start{Client: r.Client, Fleet: use.fleet, StartCount: int(use.starts)}
 			byClient[r.Client] = s
 		}
-		perStart := float64(r.cell.atStart) / float64(who.starts)
+		perStart := float64(r.cell.atStart) / float64(use.starts)
 		one := l.model.costOf(&r.Shape, r.isInitial(), perStart)
 		s.Cost.add(&one)
 		s.Requests = append(s.Requests, Request{SentShape: r.SentShape, PerStart: perStart, Cost: one})

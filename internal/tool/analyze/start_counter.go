@@ -105,8 +105,8 @@ func (c *collector) finishStarts() {
 			continue
 		}
 		slot, known := starts[pair.instance]
-		if who := c.clients.rows[r.key.client]; !known && who != nil {
-			who.starts++
+		if counts := c.clients.rows[r.key.client]; !known && counts != nil {
+			counts.starts++
 		}
 		if !known || counts.first < slot {
 			starts[pair.instance] = counts.first

@@ -9,7 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/display"
 )
 
-// Counts says what was read from an input. All its bytes belong to events or are counted in Rest.
+// Counts says what was read from an input. Rest counts what was not passed on
+// as an event.
 type Counts struct {
 	// Bytes is the size of the text, uncompressed.
 	Bytes int64 `json:"bytes"`
@@ -19,11 +20,11 @@ type Counts struct {
 	// Wrapped counts the wrapped events by the path of their wrappers, as in
 	// "records[].properties.log". textBefore stands for text before an event on its line.
 	Wrapped map[string]uint64 `json:"wrapped,omitempty"`
-	// Rest counts the records that are no events, by reason.
+	// Rest counts the records that are not events, and lost events, by reason.
 	Rest []Rest `json:"rest,omitempty"`
 }
 
-// Rest counts records of an input that are no events for one reason.
+// Rest counts records of an input that are not events, or are lost, for one reason.
 type Rest struct {
 	Why string `json:"why"`
 	// Lost says that the records are events or parts of events, which could not be read.
@@ -51,7 +52,7 @@ const (
 
 var lostReasons = []string{whyCutOff, whyTooLong, whyNoTime, whyPart, whyListCutOff, whyInsideOf, whyPacked}
 
-// add counts records that are no events.
+// add counts a record that is not an event, or is lost.
 func (c *Counts) add(why string, bytes, line int64, begins []byte) {
 	i := slices.IndexFunc(c.Rest, func(r Rest) bool { return r.Why == why })
 	if i < 0 {
@@ -80,10 +81,10 @@ func (c *Counts) LostRecords() (n int64) {
 	return n
 }
 
-// maxInputNotes bounds the notes on lost records, and also the notes on records that are no events.
+// maxInputNotes bounds the notes on lost records, and also the notes on records that are not events.
 const maxInputNotes = 10
 
-// Notes returns sentences on the records of inputs that are no events, and on the wrappers of
+// Notes returns sentences on the records of inputs that are not events, and on the wrappers of
 // events. Lost records come first. counts has the counts of each input. The number of sentences is
 // bounded, whatever the number of inputs is.
 func Notes(inputs []Input, counts []Counts) []string {

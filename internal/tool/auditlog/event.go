@@ -11,7 +11,7 @@ type Event struct {
 	// AuditID identifies a request. It is the same at all stages.
 	AuditID          []byte
 	Stage, Verb, URI []byte
-	// User is the impersonated user, if there is one.
+	// User is the impersonated user, or else the authenticated user.
 	User, UserAgent []byte
 	// Groups are the user's groups, nil unless Options.KeepGroups is set.
 	Groups [][]byte
@@ -23,34 +23,34 @@ type Event struct {
 	Code int
 	// ResponseBytes is the size of the answer's object as JSON, 0 if the log has none.
 	ResponseBytes int
-	// Received and Staged are in microseconds since 1970, 0 if they are missing.
-	Received, Staged int64
+	// Received and StageReached are in microseconds since 1970, 0 if they are missing.
+	Received, StageReached int64
 }
 
 // Time returns the time at which the stage was reached, or else the time at which the request
 // was received, in microseconds since 1970. It returns 0 if the event has neither, and for a
 // time before 1970.
 func (e *Event) Time() int64 {
-	if e.Staged > 0 {
-		return e.Staged
+	if e.StageReached > 0 {
+		return e.StageReached
 	}
 	return max(0, e.Received)
 }
 
-// Values of Event.Stage.
+// Values of Event.Stage. Events of other stages (RequestReceived) are read as well.
 const (
 	StageStarted  = "ResponseStarted"
 	StageComplete = "ResponseComplete"
 	StagePanic    = "Panic"
 )
 
-// scanner reads one JSON object: an event, or fields that may have events.
+// scanner reads one JSON object at a time: an event, or fields that may have events.
 type scanner struct {
-	// keepGroups sets Event.Groups.
+	// keepGroups says that Event.Groups is wanted.
 	keepGroups bool
-	// wrappers are the names of fields that may have events. The value is true for a list of
+	// eventFields are the names of fields that may have events. The value is true for a list of
 	// records, and false for one record.
-	wrappers map[string]bool
+	eventFields map[string]bool
 
 	lexer lexer
 	event Event
@@ -65,8 +65,8 @@ type scanner struct {
 	// the same record often describes the text. textCount is the number of texts.
 	payloads  []payload
 	textCount int
-	// mayBePiece says that the record has a field stream, as Docker's records have: its text
-	// may be a piece of a line.
+	// mayBePiece says that the record has a field stream, as Docker's records have: the
+	// record's text may be a piece of a line.
 	mayBePiece bool
 }
 
@@ -79,8 +79,8 @@ type payload struct {
 }
 
 // scanObject consumes an object, or the part of it up to the start of a list of records. It
-// returns the number of bytes that it consumed. short says that data ends before the object.
-// ok is false if data is short or no JSON.
+// returns the number of bytes that it consumed. short says that data ends inside the object.
+// ok is false if data is short or not JSON.
 func (s *scanner) scanObject(data []byte) (n int, short, ok bool) {
 	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
 	s.event = Event{Groups: s.event.Groups[:0]}
@@ -97,14 +97,14 @@ func (s *scanner) scanObject(data []byte) (n int, short, ok bool) {
 			break
 		}
 	}
-	if s.event.Received == 0 && s.event.Staged == 0 {
+	if s.event.Received == 0 && s.event.StageReached == 0 {
 		s.event.Received = s.timestamp
 	}
 	return l.pos, l.short, !l.bad
 }
 
 // scanTail consumes the next member of an object after its list of records, or the end of the
-// object. n, short and ok are as in scanObject.
+// object. ended says that it was the end. n, short and ok are as in scanObject.
 func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
 	s.lexer = lexer{data: data, text: s.lexer.text[:0]}
 	s.list = ""
@@ -118,7 +118,7 @@ func (s *scanner) scanTail(data []byte) (n int, ended, short, ok bool) {
 func (s *scanner) member() {
 	l := &s.lexer
 	name := l.key()
-	list, wraps := s.wrappers[string(name)]
+	list, wraps := s.eventFields[string(name)]
 	switch c := l.peek(); {
 	case wraps && list && c == '[':
 		s.list = string(name)
@@ -175,7 +175,7 @@ func (s *scanner) scanField(name []byte) {
 	case "requestReceivedTimestamp":
 		s.scanTime(&e.Received)
 	case "stageTimestamp":
-		s.scanTime(&e.Staged)
+		s.scanTime(&e.StageReached)
 	case "timestamp":
 		s.scanTime(&s.timestamp)
 	case "stream":
@@ -186,10 +186,10 @@ func (s *scanner) scanField(name []byte) {
 	}
 }
 
-// scanText consumes a string into *into. It skips a value that is no string.
-func (s *scanner) scanText(into *[]byte) {
+// scanText consumes a string into *dst. It skips a value that is not a string.
+func (s *scanner) scanText(dst *[]byte) {
 	if s.lexer.peek() == '"' {
-		*into = s.lexer.string()
+		*dst = s.lexer.string()
 		return
 	}
 	s.lexer.skip()
@@ -248,15 +248,15 @@ func (s *scanner) scanExtra() {
 	}
 }
 
-// scanLast consumes an array, and sets *into to its last string.
-func (s *scanner) scanLast(into *[]byte) {
+// scanLast consumes an array, and sets *dst to its last string.
+func (s *scanner) scanLast(dst *[]byte) {
 	l := &s.lexer
 	if !l.begin('[') {
 		l.skip()
 		return
 	}
 	for first := true; l.more(']', first); first = false {
-		s.scanText(into)
+		s.scanText(dst)
 	}
 }
 
@@ -275,11 +275,11 @@ func (s *scanner) scanStatus() {
 	}
 }
 
-func (s *scanner) scanTime(into *int64) {
+func (s *scanner) scanTime(dst *int64) {
 	var text []byte
 	s.scanText(&text)
 	if n, ok := parseMicros(text); ok {
-		*into = n
+		*dst = n
 	}
 }
 

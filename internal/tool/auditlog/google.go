@@ -68,7 +68,7 @@ func googleEvent(record []byte) (e *Event, ok bool) {
 	}
 	if !g.Timestamp.IsZero() {
 		e.Received = g.Timestamp.UnixMicro()
-		e.Staged = e.Received
+		e.StageReached = e.Received
 	}
 	return e, true
 }

@@ -25,7 +25,7 @@ type lexer struct {
 	text []byte
 }
 
-// peek returns the next byte that is no white space, or 0 at the end.
+// peek returns the next byte that is not white space, or 0 at the end.
 func (l *lexer) peek() byte {
 	for l.pos < len(l.data) {
 		switch c := l.data[l.pos]; c {
@@ -231,7 +231,7 @@ func (l *lexer) skipNested() {
 	l.depth--
 }
 
-// number consumes a number. It returns 0 for a number that is no integer from 0 to 2³¹-1.
+// number consumes a number. It returns 0 for a number that is not an integer from 0 to 2³¹-1.
 func (l *lexer) number() int {
 	start := l.pos
 	l.skip()

@@ -20,7 +20,7 @@ const (
 // record that is read.
 //
 // A record is a JSON object. It may share its line with other records, or have several lines. A record
-// with a list of records ends after that list, with the members that follow it. Text that is no
+// with a list of records ends after that list, with the members that follow it. Text that is not a
 // record ends with its line, or where the next event starts on that line.
 type reader struct {
 	window
@@ -47,7 +47,7 @@ type reader struct {
 
 func newReader(source io.Reader, o Options, each func(*Event)) *reader {
 	r := &reader{window: window{source: source, lineEnd: -1}, options: o, each: each}
-	r.scanner.keepGroups, r.scanner.wrappers = o.KeepGroups, o.Wrapper.fields()
+	r.scanner.keepGroups, r.scanner.eventFields = o.KeepGroups, o.Wrapper.fields()
 	return r
 }
 
@@ -272,12 +272,12 @@ func (r *reader) readInner(text []byte, path string) (found, lost int64) {
 	return in.eventCount, in.lostCount
 }
 
-// countRest counts a record that is no event, and has been consumed.
+// countRest counts a record that is not an event or is lost, and has been consumed.
 func (r *reader) countRest(why string, record []byte) {
 	r.countRestAt(why, int64(len(record)), r.lines+1-int64(bytes.Count(record, []byte{'\n'})), record)
 }
 
-// countRestAt counts a record that is no event. bytes is its length, line the number of its first
+// countRestAt does that for any record. bytes is its length, line the number of its first
 // line, and begins its first bytes.
 func (r *reader) countRestAt(why string, bytes, line int64, begins []byte) {
 	if slices.Contains(lostReasons, why) {
@@ -294,8 +294,8 @@ func (r *reader) countRestAt(why string, bytes, line int64, begins []byte) {
 // eventBegins is the beginning of an event as API servers write it.
 var eventBegins = []byte(`{"kind":"Event"`)
 
-// skipDamage consumes text that is no record: to the end of its line, or to the next event on it.
-// It leaves all lists. why is the reason with which the text is counted.
+// skipDamage consumes text that is not a record: to the end of its line, or to the next event on it.
+// At the end of the line it leaves all lists. why is the reason with which the text is counted.
 func (r *reader) skipDamage(why string) {
 	begins := bytes.Clone(r.held[r.pos:min(len(r.held), r.pos+maxBegins)])
 	line, bytesSkipped := r.lines+1, int64(0)

@@ -52,7 +52,7 @@ func micros(text string) int64 {
 
 // summary is a comparable form of an event.
 func (e *Event) summary() string {
-	return fmt.Sprintf("%q %q %q %q %q %q %q %q %d %d %d", e.Stage, e.Verb, e.URI, e.User, e.UserAgent, e.Pod, e.Node, e.Address, e.Code, e.Received, e.Staged)
+	return fmt.Sprintf("%q %q %q %q %q %q %q %q %d %d %d", e.Stage, e.Verb, e.URI, e.User, e.UserAgent, e.Pod, e.Node, e.Address, e.Code, e.Received, e.StageReached)
 }
 
 func (d *decodedEvent) summary() string {
@@ -74,7 +74,7 @@ func compare(t *testing.T, line []byte) {
 	if json.Unmarshal(line, &want) != nil || want.Stage == "" {
 		return
 	}
-	s := scanner{wrappers: WrapperEvents.fields()}
+	s := scanner{eventFields: WrapperEvents.fields()}
 	if n, _, ok := s.scanObject(line); !ok || len(bytes.TrimSpace(line[n:])) > 0 && s.list == "" {
 		t.Fatalf("%s: the first %d bytes are consumed, %v", line, n, ok)
 	}

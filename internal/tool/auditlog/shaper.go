@@ -13,27 +13,28 @@ const NodeUser = "system:node:*"
 
 const nodeUserPrefix = "system:node:"
 
-// Bounds of a Shaper, the sizes in bytes. Selectors are remembered up to rememberedBytes and
-// parsed up to parsedBytes, both with their escapes: the parser needs many times their size.
+// Bounds of a Shaper. The sizes of selectors include their escapes.
 const (
-	MaxWords        = 1 << 14
-	maxWord         = 512
-	maxSelectors    = 4096
-	rememberedBytes = 1 << 10
-	parsedBytes     = 64 << 10
+	MaxWords                   = 1 << 14
+	maxWordBytes               = 512
+	maxSelectors               = 4096
+	maxRememberedSelectorBytes = 1 << 10
+	// maxParsedSelectorBytes bounds memory: the parser needs many times the size of a selector.
+	maxParsedSelectorBytes = 64 << 10
 )
 
 // Shaper derives the client and the shape of events. It remembers up to MaxWords words and
-// maxSelectors selectors. The zero value is ready. A Shaper is for one goroutine.
+// maxSelectors selectors, and forgets all when it has as many. The zero value is ready. A Shaper is
+// for one goroutine.
 type Shaper struct {
 	words     map[string]string
 	selectors map[string]string
 	scratch   []byte
 }
 
-// Word returns bytes as a string, clipped to 512 bytes. Equal bytes share one string while the
+// Intern returns bytes as a string, clipped to 512 bytes. Equal bytes share one string while the
 // Shaper remembers it.
-func (s *Shaper) Word(b []byte) string {
+func (s *Shaper) Intern(b []byte) string {
 	b = Clip(b)
 	if word, ok := s.words[string(b)]; ok { // does not copy
 		return word
@@ -49,13 +50,13 @@ func (s *Shaper) Word(b []byte) string {
 // Words returns the number of words that are remembered.
 func (s *Shaper) Words() int { return len(s.words) }
 
-// Clip returns the first 512 bytes of a word, cut at a character.
+// Clip returns the first 512 bytes of a word, or up to 3 less: it cuts between characters.
 func Clip(b []byte) []byte {
-	if len(b) <= maxWord {
+	if len(b) <= maxWordBytes {
 		return b
 	}
-	end := maxWord
-	for end > maxWord-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+	end := maxWordBytes
+	for end > maxWordBytes-utf8.UTFMax && !utf8.RuneStart(b[end]) {
 		end--
 	}
 	return b[:end]
@@ -63,33 +64,34 @@ func Clip(b []byte) []byte {
 
 // Client returns the client of an event.
 func (s *Shaper) Client(e *Event) serverreport.Client {
-	user := s.Word(e.User)
+	user := s.Intern(e.User)
 	if strings.HasPrefix(user, nodeUserPrefix) {
 		user = NodeUser
 	}
-	return serverreport.NewClient(user, s.Word(e.UserAgent))
+	return serverreport.NewClient(user, s.Intern(e.UserAgent))
 }
 
-// AppendInstance appends the identity of an instance of a client: the pod of its token, the user of
-// a node, or else the address.
-func AppendInstance(dst []byte, e *Event, who serverreport.Client) []byte {
-	dst = append(append(append(dst, Clip(e.User)...), 0), who.UserAgent...)
+// AppendInstance appends the identity of an instance of a client: the user and the program. Then
+// follows the pod of the token or, unless the client is a node, the address.
+func AppendInstance(dst []byte, e *Event, client serverreport.Client) []byte {
+	dst = append(append(append(dst, Clip(e.User)...), 0), client.UserAgent...)
 	dst = append(dst, 0)
 	if len(e.Pod) > 0 {
 		dst = append(dst, Clip(e.Pod)...)
-	} else if who.User != NodeUser {
+	} else if client.User != NodeUser {
 		dst = append(dst, Clip(e.Address)...)
 	}
 	return dst
 }
 
 // Shape returns the shape of an event. r is its request. The shape has no Encoding, Path and
-// Reason, which a log does not have. Selectors over 64 KiB have no keys.
+// Reason, which a log does not have. Without a resource in the
+// path, Resource is the path's first two parts. Selectors over 64 KiB have no keys.
 func (s *Shaper) Shape(e *Event, r *Request) (shape serverreport.Shape) {
 	defer shape.Truncate()
-	shape.Verb = s.Word(e.Verb)
+	shape.Verb = s.Intern(e.Verb)
 	if len(r.Resource) == 0 {
-		shape.Resource = s.Word(firstParts(e.URI))
+		shape.Resource = s.Intern(firstParts(e.URI))
 		return shape
 	}
 	s.scratch = append(s.scratch[:0], Clip(r.Resource)...)
@@ -99,7 +101,7 @@ func (s *Shaper) Shape(e *Event, r *Request) (shape serverreport.Shape) {
 	if len(r.Subresource) > 0 {
 		s.scratch = append(append(s.scratch, '/'), Clip(r.Subresource)...)
 	}
-	shape.Resource, shape.Version, shape.Scope = s.Word(s.scratch), s.Word(r.Version), r.Scope()
+	shape.Resource, shape.Version, shape.Scope = s.Intern(s.scratch), s.Intern(r.Version), r.Scope()
 	switch shape.Verb {
 	case "get":
 		shape.Revision = r.RevisionMode()
@@ -115,7 +117,7 @@ func (s *Shaper) Shape(e *Event, r *Request) (shape serverreport.Shape) {
 	return shape
 }
 
-// firstParts returns the first two parts of a path of no resource.
+// firstParts returns the first two parts of a path without a resource.
 func firstParts(uri []byte) []byte {
 	parts := 0
 	for i, b := range uri {
@@ -128,7 +130,7 @@ func firstParts(uri []byte) []byte {
 	return uri
 }
 
-// parseLimit returns the limit of a LIST, 0 if text is no number below 2⁴⁴.
+// parseLimit returns the limit of a LIST, 0 if text is not a number below 2⁴⁴.
 func parseLimit(text []byte) int64 {
 	n, err := strconv.ParseUint(string(text), 10, 44)
 	if err != nil {
@@ -141,9 +143,9 @@ func parseLimit(text []byte) int64 {
 // parsing takes longer than all else.
 func (s *Shaper) selectorsOf(r *Request) string {
 	switch size := len(r.LabelSelector) + len(r.FieldSelector) + len(r.ShardSelector); {
-	case size == 0 || size > parsedBytes:
+	case size == 0 || size > maxParsedSelectorBytes:
 		return ""
-	case size > rememberedBytes:
+	case size > maxRememberedSelectorBytes:
 		return s.parseSelectors(r)
 	}
 	s.scratch = append(append(append(append(append(s.scratch[:0], r.LabelSelector...), 0), r.FieldSelector...), 0), r.ShardSelector...)
@@ -159,5 +161,5 @@ func (s *Shaper) selectorsOf(r *Request) string {
 }
 
 func (s *Shaper) parseSelectors(r *Request) string {
-	return s.Word([]byte(Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
+	return s.Intern([]byte(Selectors(string(r.LabelSelector), string(r.FieldSelector), string(r.ShardSelector))))
 }

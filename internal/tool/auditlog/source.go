@@ -35,7 +35,7 @@ type Input struct {
 // order of rotated logs.
 //
 // Links to files are followed, and a path may itself be a link to a directory. In directories,
-// Expand leaves out links to nothing, and entries that are no regular files.
+// Expand leaves out links to nothing, and entries that are not regular files.
 func Expand(paths []string) ([]Input, error) {
 	var all []Input
 	for _, path := range paths {
@@ -101,7 +101,7 @@ func expandDirectory(path string) (files []Input, err error) {
 // Options says how logs are read.
 type Options struct {
 	Wrapper Wrapper
-	// KeepGroups sets Event.Groups.
+	// KeepGroups says that Event.Groups is wanted.
 	KeepGroups bool
 }
 
@@ -109,8 +109,8 @@ type Options struct {
 // and the coding of its characters, by the first bytes. About once per megabyte it calls progress
 // with the number of bytes of the file that were read so far.
 //
-// Records that cannot be read are in the counts, and are no error. An error means that the file could
-// not be opened or read.
+// Records that cannot be read are in the counts, and are not an error. An error means that the file
+// could not be opened or read.
 func (in Input) Read(ctx context.Context, stdin io.Reader, o Options, each func(*Event), progress func(readBytes int64)) (Counts, error) {
 	var file io.Reader = &pendingReader{ctx: ctx, reader: stdin}
 	if in.Name != Stdin {

@@ -16,7 +16,7 @@ func (r *reader) textLine() {
 	line := r.held[r.pos:r.endOfLine()]
 	isFirst := r.level == 0 && r.counts.Events == 0 && len(r.counts.Rest) == 0
 	r.consume(len(line))
-	if _, wanted := r.scanner.wrappers[textBefore]; wanted {
+	if _, wanted := r.scanner.eventFields[textBefore]; wanted {
 		path := join(r.wrapperPath(), textBefore)
 		if piece, last, ok := cutContainerLine(line); ok {
 			r.joinPieces(piece, path, last)

@@ -47,7 +47,7 @@ func writeInPlace(name string, content []byte) error {
 }
 
 // CheckFile returns an error if WritePage could not write a file, so that a command says so
-// before it starts work that takes long. An empty name is no file, and no error. CheckFile
+// before it starts work that takes long. An empty name is not a file, and not an error. CheckFile
 // leaves the file as it is.
 func CheckFile(name string) error {
 	if name == "" {

@@ -17,7 +17,7 @@ func IsTerminal(out any) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-// Width returns the number of characters on a line of a terminal, and 0 if out is no terminal.
+// Width returns the number of characters on a line of a terminal, and 0 if out is not a terminal.
 func Width(out any) int {
 	file, isFile := out.(*os.File)
 	if !isFile {

@@ -75,7 +75,7 @@ func (m *calculator) usage(c *Cluster, l *loads, setup Setup) *Usage {
 // has one or a few. Programs of the cluster always read at the servers.
 type loads struct{ nodes, cluster *load }
 
-// serverUsage returns the usage of the API servers without their readers.
+// serverUsage returns the usage of the API servers without their readers, except controllers.
 func (m *calculator) serverUsage(c *Cluster, w *writeLoad, p *prices) ProcessUsage {
 	n := float64(c.Servers)
 	u := ProcessUsage{Processes: c.Servers, prices: p}

@@ -12,14 +12,14 @@ import (
 
 // addFlags defines the flags of a cluster in a set. The defaults are a usual cluster.
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Counts, "counts", "", "a cluster of yours in numbers, as millrace-tools analyze profile printed it: "+
-		"objects of each node, and their sizes")
+	f.StringVar(&c.Counts, "counts", "", "file that millrace-tools analyze profile wrote: the objects of each node of your cluster, "+
+		"and their sizes")
 	f.Float64Var(&c.PodsPerNode, "pods-per-node", 30, "pods on each node")
 	f.Var(newSizeValue(&c.PodBytes, 4000), "pod-size", "size of a pod as JSON")
 	f.Var(newSizeValue(&c.NodeBytes, 6500), "node-size", "size of a node as JSON")
 	f.Float64Var(&c.PodsPerService, "pods-per-service", 50, "pods of each service, and endpoints of a slice (up to 100)")
-	f.Float64Var(&c.PodVolumes, "pod-volumes", 0.5, "secrets, and config maps, that a pod uses and no other pod of its node")
-	f.Float64Var(&c.Churn, "churn", 1, "pods that are made, and end, in a second for 1,000 nodes")
+	f.Float64Var(&c.PodVolumes, "pod-volumes", 0.5, "secrets of each pod that no other pod of its node uses; it has as many such config maps")
+	f.Float64Var(&c.Churn, "churn", 1, "pods created per second and 1,000 nodes; as many end")
 	f.DurationVar(&c.LeaseInterval, "lease-interval", 10*time.Second, "time between two renewals of a node's lease")
 	f.DurationVar(&c.StatusInterval, "status-interval", 5*time.Minute, "time between two writes of a node's status")
 	f.StringSliceVar(&c.Agents, "agents", []string{"network", "exporter", "logs", "state-metrics"},
@@ -30,19 +30,19 @@ func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&c.Definitions, "crds", 0, "custom resource definitions")
 	f.Float64Var(&c.Storm, "storm", 1, "fraction of all programs that start at the same time")
 	f.IntVar(&c.Servers, "servers", 3, "API servers")
-	f.StringVar(&c.Tree, "tree", autoTree, "replicas at each depth, as in 2,4; auto counts as many as are needed")
+	f.StringVar(&c.Tree, "tree", autoTree, "replicas at each depth, as in 2,4; auto computes them")
 	f.StringSliceVar(&c.OwnEtcd, "own-etcd", nil, "resources that have an etcd of their own: leases, events")
 	f.Float64Var(&c.Cores, "cores", 16, "processors of each server and each replica")
 	f.Var(newSizeValue(&c.MemoryBytes, 64e9), "memory", "memory of each server and each replica")
 	f.Var(newSizeValue(&c.NetworkBits, 10e9), "network", "bits a second of each network card, as in 10G")
 }
 
-// sizeValue is a flag's value: a number with a decimal unit, as in 4KB, 64GB or 10G.
+// sizeValue is a flag's value: a number with a decimal or binary unit, as in 4KB, 10G or 64Gi.
 type sizeValue struct{ value *float64 }
 
-// newSizeValue sets *value to start, and returns a flag's value for it.
-func newSizeValue(value *float64, start float64) *sizeValue {
-	*value = start
+// newSizeValue sets *value to initial, and returns a flag's value for it.
+func newSizeValue(value *float64, initial float64) *sizeValue {
+	*value = initial
 	return &sizeValue{value}
 }
 
@@ -51,6 +51,7 @@ const units = "kMGTP"
 
 // Set implements pflag.Value.
 func (s *sizeValue) Set(text string) error {
+	// A Quantity has no unit K.
 	number := strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(text), "B"), "K", "k")
 	v, err := resource.ParseQuantity(number)
 	if err != nil || v.Sign() <= 0 {

@@ -52,7 +52,7 @@ func (m *calculator) simulateEvents(c *Cluster, l *load, u *Usage, seed uint64) 
 	return &Events{P50: price.ThreeDigits(got.P50), P99: price.ThreeDigits(got.P99)}
 }
 
-// latencySimulation makes the Config of a simulation.
+// latencySimulation returns the Config of a simulation.
 type latencySimulation struct {
 	cluster *Cluster
 	classes []simulation.Class

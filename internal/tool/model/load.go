@@ -259,7 +259,7 @@ func (r *readLoad) pricedEncoding() string {
 }
 
 // isCompressed reports whether a process compresses the answer to a read. kube-apiserver compresses
-// LISTs, but no watches.
+// LISTs, but not watches.
 func (r *readLoad) isCompressed(p *prices) bool {
 	return r.gzip && (r.kind != readInitial || p.name != kubernetes)
 }

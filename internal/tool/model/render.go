@@ -38,7 +38,7 @@ var reportTables = []struct {
 }
 
 // Values of --tables that have an effect of their own: tableNeeds needs the simulation, and
-// tableNotes is no table.
+// tableNotes is not a table.
 const (
 	tableNeeds = "needs"
 	tableNotes = "notes"

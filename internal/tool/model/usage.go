@@ -18,7 +18,8 @@ type ProcessUsage struct {
 	Processes   int     `json:"processes"`
 	CPU         float64 `json:"cpu"`         // of all processes together
 	MemoryBytes float64 `json:"memoryBytes"` // of one process
-	// StormBytes is the memory of one process after a storm: all watches started at the same time.
+	// StormBytes is the memory of one process after a storm: the fraction Cluster.Storm of its watches
+	// started at the same time.
 	StormBytes  float64 `json:"stormBytes"`
 	SentBytes   float64 `json:"sentBytesPerSecond"` // by all processes together
 	Watches     float64 `json:"watches"`

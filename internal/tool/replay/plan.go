@@ -33,7 +33,7 @@ type plan struct {
 	first, length int64
 	// leftOut counts requests that are not sent, by reason.
 	leftOut map[string]int
-	// notes are sentences on records that are no events. lost is the number of records that
+	// notes are sentences on records that are not events. lost is the number of records that
 	// could not be read, although they are events.
 	notes []string
 	lost  int64
@@ -86,7 +86,7 @@ const (
 	leftOutPath    = "path that may lead elsewhere than it reads"
 )
 
-// planner makes a plan of events.
+// planner builds a plan from events.
 type planner struct {
 	plan
 	// writes says that writes are sent, too.
@@ -166,7 +166,7 @@ func (p *planner) observe(e *auditlog.Event) {
 	if p.full = p.full || len(p.requests) >= maxRequests; p.full {
 		return
 	}
-	r := request{at: cmp.Or(e.Received, e.Staged), target: p.targetNumber(e), instance: p.instanceNumber(e)}
+	r := request{at: cmp.Or(e.Received, e.StageReached), target: p.targetNumber(e), instance: p.instanceNumber(e)}
 	if isWatch {
 		r.lasts = e.Time() - r.at
 		if started {
@@ -245,7 +245,7 @@ func isDocument(uri []byte) bool {
 func (p *planner) targetNumber(e *auditlog.Event) uint32 {
 	r := auditlog.ParseURI(e.URI)
 	path, query, _ := bytes.Cut(e.URI, []byte{'?'})
-	key := targetKey{verb: p.shaper.Word(e.Verb), path: string(path), query: keptQuery(query), revision: r.RevisionMode()}
+	key := targetKey{verb: p.shaper.Intern(e.Verb), path: string(path), query: keptQuery(query), revision: r.RevisionMode()}
 	if n, ok := p.targetNumbers[key]; ok {
 		return n
 	}

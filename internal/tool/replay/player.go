@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// requestTimeout bounds a request that is no watch.
+// requestTimeout bounds a request that is not a watch.
 const requestTimeout = 5 * time.Minute
 
 // player sends a plan to a server.
@@ -27,7 +27,7 @@ type player struct {
 	// written has channels by the path of an object. A channel is closed when the newest write of
 	// the object was answered.
 	written map[string]<-chan struct{}
-	outcome *outcome
+	totals  *totals
 	began   time.Time
 	// semaphore bounds the requests in flight, except for watches.
 	semaphore chan struct{}
@@ -36,7 +36,7 @@ type player struct {
 func newPlayer(p *plan, s *server, o *Options) *player {
 	return &player{
 		plan: p, server: s, options: o, states: make([]state, len(p.instances)), written: map[string]<-chan struct{}{},
-		outcome: newOutcome(p), semaphore: make(chan struct{}, o.MaxInFlight),
+		totals: newTotals(p), semaphore: make(chan struct{}, o.MaxInFlight),
 	}
 }
 
@@ -44,9 +44,10 @@ func newPlayer(p *plan, s *server, o *Options) *player {
 // prints the saved report of such a replay.
 var errInterrupted = errors.New("interrupted")
 
-// play sends all requests, each when its time has come, and waits for the answers. Watches are open
-// for as long as in the log. play calls progress with the number of requests sent so far. It returns
-// errInterrupted if ctx ended before the replay.
+// play sends the requests within Options.Duration, or all, each when its time has come, and waits
+// for the answers. Watches are open for as long as in the log, divided by the speed. play calls
+// progress with the number of requests sent so far. It returns errInterrupted if ctx ended before
+// the replay.
 func (p *player) play(ctx context.Context, progress func(sent int)) error {
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -74,7 +75,7 @@ sending:
 				break sending
 			}
 		}
-		p.outcome.addLateness(time.Since(p.began) - due)
+		p.totals.addLateness(time.Since(p.began) - due)
 		ownTurn := p.nextTurn(r)
 		group.Go(func() {
 			defer ownTurn.end()
@@ -85,7 +86,7 @@ sending:
 			}
 			defer func() { <-p.semaphore }()
 			if t := &p.plan.targets[r.target]; t.object != nil {
-				p.outcome.add(r, p.writer.send(ctx, t.shape.Verb, t.object))
+				p.totals.add(r, p.writer.send(ctx, t.shape.Verb, t.object))
 				return
 			}
 			p.read(ctx, r, ownTurn.collection)
@@ -95,7 +96,7 @@ sending:
 	sleepUntil(ctx, p.began.Add(end))
 	cancelled := ctx.Err() != nil
 	group.Wait()
-	p.outcome.elapsed = time.Since(p.began)
+	p.totals.elapsed = time.Since(p.began)
 	if cancelled {
 		return errInterrupted
 	}
@@ -119,7 +120,7 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// read sends a GET or a LIST, reads the answer, and adds the result to the outcome. c is nil for a
+// read sends a GET or a LIST, reads the answer, and adds the result to the totals. c is nil for a
 // GET.
 func (p *player) read(ctx context.Context, r *request, c *collection) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -127,13 +128,13 @@ func (p *player) read(ctx context.Context, r *request, c *collection) {
 	began := time.Now()
 	req, ok := p.newRequest(ctx, r, c)
 	if !ok {
-		p.outcome.add(r, result{noPage: true})
+		p.totals.add(r, result{noPage: true})
 		return
 	}
 	req.Header.Set("Accept-Encoding", "gzip")
 	resp, err := p.transport(r).RoundTrip(req)
 	if err != nil {
-		p.outcome.add(r, result{err: err, took: time.Since(began)})
+		p.totals.add(r, result{err: err, took: time.Since(began)})
 		return
 	}
 	defer resp.Body.Close()
@@ -148,7 +149,7 @@ func (p *player) read(ctx context.Context, r *request, c *collection) {
 			p.server.noteRevision(n)
 		}
 	}
-	p.outcome.add(r, result{status: resp.StatusCode, bytes: counted.count, err: err, took: time.Since(began)})
+	p.totals.add(r, result{status: resp.StatusCode, bytes: counted.count, err: err, took: time.Since(began)})
 }
 
 // readBody reads an answer to its end, and decompresses it as a client does.
@@ -165,7 +166,7 @@ func readBody(kept *headAndTail, body io.Reader, encoding string) error {
 }
 
 // watch opens a watch, reads it for as long as it lasted in the log, and adds the result to the
-// outcome. end is the time from p.began to the end of the replay.
+// totals. end is the time from p.began to the end of the replay.
 func (p *player) watch(ctx context.Context, r *request, ownTurn turn, end time.Duration) {
 	c := ownTurn.collection
 	req, _ := p.newRequest(ctx, r, c)
@@ -182,7 +183,7 @@ func (p *player) watch(ctx context.Context, r *request, ownTurn turn, end time.D
 	resp, err := p.transport(r).RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		// The end of a short watch may come before its answer does.
-		p.outcome.add(r, result{err: unlessEnded(ctx, err), took: time.Since(began)})
+		p.totals.add(r, result{err: unlessEnded(ctx, err), took: time.Since(began)})
 		return
 	}
 	defer resp.Body.Close()
@@ -196,7 +197,7 @@ func (p *player) watch(ctx context.Context, r *request, ownTurn turn, end time.D
 	if resp.StatusCode == http.StatusOK {
 		_, err = io.Copy(&events, counted)
 	}
-	p.outcome.add(r, result{
+	p.totals.add(r, result{
 		status: resp.StatusCode, bytes: counted.count, events: events.changes,
 		err: unlessEnded(ctx, err), took: opened, cutShort: ctx.Err() == nil && r.lasts == openEnded,
 	})

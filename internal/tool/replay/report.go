@@ -36,7 +36,7 @@ type LogSummary struct {
 	Instances int       `json:"instances"`
 	// LeftOut counts the requests that replay does not send, by reason.
 	LeftOut map[string]int `json:"leftOut,omitempty"`
-	// Notes are sentences on records that are no events. Lost is the number of events that could
+	// Notes are sentences on records that are not events. Lost is the number of events that could
 	// not be read.
 	Notes []string `json:"notes,omitempty"`
 	Lost  int64    `json:"lost,omitempty"`
@@ -57,8 +57,8 @@ type ServerOutcome struct {
 	Late *render.Latencies `json:"lateMillis,omitempty"`
 	// Interrupted says that the user ended the replay before the end of the log.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// CutShort is the number of watches that the server ended before the replay did, although
-	// they have no end in the log.
+	// CutShort is the number of watches that the server refused, or ended before the replay did,
+	// although they have no end in the log.
 	CutShort   int             `json:"cutShort,omitempty"`
 	FirstError string          `json:"firstError,omitempty"`
 	Clients    []ClientOutcome `json:"clients"`
@@ -281,10 +281,10 @@ func (r *Report) notes() (notes []string) {
 				display.Seconds(s.Seconds)))
 		}
 		if s.CutShort > 0 {
-			notes = append(notes, fmt.Sprintf("%s ended %d watches that are open to the end of the log.", address, s.CutShort))
+			notes = append(notes, fmt.Sprintf("%s ended or refused %d watches that are open to the end of the log.", address, s.CutShort))
 		}
 		if s.FirstError != "" {
-			notes = append(notes, fmt.Sprintf("%s: the first request without an answer: %s.", address, display.Clean(s.FirstError)))
+			notes = append(notes, fmt.Sprintf("%s: the first request without a complete answer: %s.", address, display.Clean(s.FirstError)))
 		}
 		if s.CPUSeconds == nil {
 			notes = append(notes, address+" does not report its CPU: the user of the kubeconfig needs the right to get /metrics.")

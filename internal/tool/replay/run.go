@@ -51,7 +51,7 @@ func (r *Report) playTo(ctx context.Context, s *server, p *plan, progress *displ
 	})
 	progress.End()
 	o := ServerOutcome{Address: s.base, Version: version, Interrupted: failed != nil}
-	play.outcome.writeTo(&o)
+	play.totals.writeTo(&o)
 	if after, ok := s.readUsage(context.WithoutCancel(ctx)); ok && known {
 		cpu := after.cpu - before.cpu
 		o.CPUSeconds, o.ResidentBytes = &cpu, &after.resident

@@ -82,14 +82,14 @@ func (s *server) check(ctx context.Context) (string, error) {
 	return version.GitVersion, nil
 }
 
-// getJSON decodes the JSON of a path into *into.
-func (s *server) getJSON(ctx context.Context, path string, into any) error {
+// getJSON decodes the JSON of a path into *dst.
+func (s *server) getJSON(ctx context.Context, path string, dst any) error {
 	body, err := s.get(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	if err := json.NewDecoder(body).Decode(into); err != nil {
+	if err := json.NewDecoder(body).Decode(dst); err != nil {
 		return fmt.Errorf("read %s%s: %w", s.base, path, err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
-// watchReader counts the changes of a watch whose body is written to it.
+// watchReader counts the events, except bookmarks, of a watch whose body is written to it.
 type watchReader struct {
 	reader  watchevent.Reader
 	changes int64

@@ -42,8 +42,8 @@ const (
 	maxWriteAnswer = 64 << 10
 )
 
-// newWriter returns a writer for a plan. It first creates what the writes need: namespaces, and the
-// objects that the log updates, patches or deletes but does not create.
+// newWriter returns a writer for a plan. It first creates what the writes need, unless it exists:
+// namespaces, and the objects that the log updates, patches or deletes.
 func newWriter(ctx context.Context, s *server, p *plan) (*writer, error) {
 	w := &writer{server: s, sizes: map[string]int{}}
 	w.mu.versions = map[string]string{}
@@ -163,8 +163,8 @@ func (e *refusedError) Error() string {
 }
 
 // do sends a request. It keeps the resource version in the answer for the object at objectPath, unless
-// objectPath is "". An empty contentType means JSON. expected is a status of 400 or more that is no
-// error, or 0. The error for another status of 400 or more is a refusedError.
+// objectPath is "". An empty contentType means JSON. expected is a status of 400 or more that is
+// not an error, or 0. The error for another status of 400 or more is a refusedError.
 func (w *writer) do(ctx context.Context, method, path, objectPath, contentType string, body []byte, expected int) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -22,9 +22,9 @@ const requestTimeout = 10 * time.Second
 
 var (
 	// errAbsent means that the server does not serve a report.
-	errAbsent = errors.New("the server has no such report")
-	// errFinal means that a retry cannot succeed.
-	errFinal = errors.New("refused")
+	errAbsent = errors.New("the server does not have the report")
+	// errRefused means that a retry cannot succeed.
+	errRefused = errors.New("refused")
 )
 
 // client reads the reports of one server.
@@ -48,7 +48,7 @@ func newClient(config *rest.Config) (*client, error) {
 }
 
 // get returns the bytes of a report as the server sent them. The error is an errAbsent if the
-// server does not serve the report, and an errFinal if it does not serve it to this user.
+// server does not serve the report, and an errRefused if it does not serve it to this user.
 func (c *client) get(ctx context.Context, report string) (json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+dashboard.Prefix+report, nil)
 	if err != nil {
@@ -70,23 +70,24 @@ func (c *client) get(ctx context.Context, report string) (json.RawMessage, error
 	return nil, explain(resp, report, body)
 }
 
-// maxReason bounds an answer that is shown although it is no Status, in bytes.
-const maxReason = 500
+// maxReasonBytes is the length from which a body that is not a Status is left out.
+const maxReasonBytes = 500
 
-// explain returns an error for a response other than 200. The error says what the user can do.
+// explain returns an error for a response other than 200. If the status is one that a user
+// can do something about, the error says what.
 func explain(resp *http.Response, report string, body []byte) error {
 	reason := "it gives no reason"
 	var status metav1.Status
 	switch text := strings.TrimSpace(string(body)); {
 	case json.Unmarshal(body, &status) == nil && status.Message != "":
 		reason = display.Clean(status.Message)
-	case text != "" && len(text) < maxReason:
+	case text != "" && len(text) < maxReasonBytes:
 		reason = display.Clean(text)
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w: the server does not accept the kubeconfig's credentials (%s): "+
-			"they may have expired, or be of another cluster", errFinal, reason)
+			"they may have expired, or be of another cluster", errRefused, reason)
 	case http.StatusForbidden:
 		return fmt.Errorf(`%w: %s.
 A reader of reports needs this rule of a ClusterRole (deploy/monitoring/viewer.yaml):
@@ -95,9 +96,9 @@ A reader of reports needs this rule of a ClusterRole (deploy/monitoring/viewer.y
 An administrator grants it with
   kubectl create clusterrole millrace-viewer --verb=get --non-resource-url='%s*'
   kubectl create clusterrolebinding millrace-viewer-USER --clusterrole=millrace-viewer --user=USER`,
-			errFinal, reason, dashboard.Prefix, dashboard.Prefix)
+			errRefused, reason, dashboard.Prefix, dashboard.Prefix)
 	case http.StatusNotFound:
-		return fmt.Errorf("%w %s (%s): it is no Millrace, is an older version, or runs with --read-path=kubernetes", errAbsent, report, reason)
+		return fmt.Errorf("%w %s (%s): it is not Millrace, is an older version, or runs with --read-path=kubernetes", errAbsent, report, reason)
 	}
 	return fmt.Errorf("read %s: the server answers %s: %s", report, resp.Status, reason)
 }

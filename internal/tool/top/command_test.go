@@ -199,7 +199,7 @@ func TestPartial(t *testing.T) {
 		t.Errorf("a user who may read one report alone: %v:\n%s", err, out)
 	}
 	kubeconfig, _ = serve(t, dashboard.Handler(dashboard.Source{Memory: source.Memory}))
-	if _, err := run(kubeconfig, "slo"); err == nil || !strings.Contains(err.Error(), "no such report slo") {
+	if _, err := run(kubeconfig, "slo"); err == nil || !strings.Contains(err.Error(), "does not have the report slo") {
 		t.Errorf("a report that is not there: %v", err)
 	}
 }

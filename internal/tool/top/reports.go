@@ -48,7 +48,7 @@ func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 			absent = err
 			continue
 		}
-		if errors.Is(err, errFinal) && i > 0 && v.name != "overview" {
+		if errors.Is(err, errRefused) && i > 0 && v.name != "overview" {
 			continue // a user may have the right to the view's own report alone
 		}
 		if err != nil {

@@ -55,7 +55,7 @@ type fetchResult struct {
 	err     error
 }
 
-// run draws until the context ends, the user quits or an error is final. It then restores
+// run draws until the context ends, the user quits or the server refuses the reports. It then restores
 // the terminal. The goroutine that reads keys outlives run, because a read from a terminal
 // cannot be cancelled. It ends with the process.
 func (s *screen) run(ctx context.Context, in *os.File) error {
@@ -109,7 +109,7 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 			asking = false
 			if a.view != s.view.name {
 				ask()
-			} else if s.setReports(a); errors.Is(a.err, errFinal) {
+			} else if s.setReports(a); errors.Is(a.err, errRefused) {
 				return a.err
 			}
 		case key := <-keys:

@@ -48,8 +48,8 @@ type Check struct {
 	Violations []Violation `json:"violations,omitempty"`
 }
 
-// checker checks the record of a run. Each of its methods checks one promise, or one request
-// for several promises, and adds to the results in checks.
+// checker checks the record of a run. Each of its methods checks one or more promises, and adds to
+// the results in checks.
 type checker struct {
 	run    *run
 	truths map[string]*truth // by resource

@@ -61,7 +61,8 @@ func (c *checker) registerOperations(t *truth, resource string) map[watchcheck.K
 }
 
 // addReads calls add with the value that a read shows of each object that it selects: "" for an
-// absent object. A list shows all objects at one moment, but each object is checked by itself.
+// absent object. A list shows all objects at one moment, but each object is checked by itself. A
+// list by label is not used.
 func (c *checker) addReads(r *Read, add func(key watchcheck.Key, value string)) {
 	values := map[string]string{}
 	for i := range r.Objects {

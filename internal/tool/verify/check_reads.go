@@ -21,8 +21,8 @@ func (c *checker) checkRead(t *truth, r *Read) {
 }
 
 // checkStatus checks that the request may have the status of its answer, and reports whether it
-// may. An answer of 429, or of 500 and above, promises nothing: it is not checked, and the
-// result is false.
+// may. No answer, and an answer of 429, or of 500 and above, promises nothing: it is not checked,
+// and the result is false.
 func (c *checker) checkStatus(r *Read) bool {
 	if r.hasUnknownOutcome() || r.Status == http.StatusTooManyRequests {
 		return false

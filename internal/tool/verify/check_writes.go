@@ -8,7 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/verify/watchcheck"
 )
 
-// checkWrite checks that a write may have the status of its answer.
+// checkWrite adds a violation if the verb of a write may not have the status of its answer. It skips
+// inconclusive writes.
 func (c *checker) checkWrite(w *Write) {
 	if w.isInconclusive() {
 		return
@@ -18,21 +19,21 @@ func (c *checker) checkWrite(w *Write) {
 	}
 }
 
-// anyServer is the server of violations for which no single server is to blame: the first server.
-const anyServer = 0
+// firstServer is the server of violations for which no single server is to blame: the first server.
+const firstServer = 0
 
 // checkHistory checks that all answers agree on one history.
 func (c *checker) checkHistory(t *truth) {
 	c.check(OneHistory).Checked += len(t.values)
 	for _, x := range t.conflicts {
 		story := newStory(x.one.source.step(c.run), x.other.source.step(c.run).withWant("%s is %s", x.version, x.one))
-		c.addViolation(OneHistory, anyServer, story, "%s is %s, and another answer says %s", x.version, x.one, x.other)
+		c.addViolation(OneHistory, firstServer, story, "%s is %s, and another answer says %s", x.version, x.one, x.other)
 	}
 	for i := range t.Changes {
 		change := &t.Changes[i]
 		if change.After == nil && change.Before == nil {
 			story := t.makerSteps(c.run, version{change.Key, change.Revision})
-			c.addViolation(OneHistory, anyServer, story, "%s was deleted at revision %d, when there was none", change.Key.Name, change.Revision)
+			c.addViolation(OneHistory, firstServer, story, "%s was deleted at revision %d, when there was none", change.Key.Name, change.Revision)
 		}
 	}
 }
@@ -40,10 +41,10 @@ func (c *checker) checkHistory(t *truth) {
 // checkOrder checks that each acknowledged write is part of the history. It also checks that a write
 // has a higher revision than the writes that were answered before it was sent.
 //
-// Only a deletion can be missing: its revision is in the events of watches alone. If the object
-// that was deleted is not known, or a follower missed events, the case is undecided.
+// Only a deletion can be missing: its revision is in the events of watches alone. If no answer
+// has shown the deleted object, or a follower missed events, the case is undecided.
 func (c *checker) checkOrder(t *truth, resource string) {
-	var kept []*Write
+	var ordered []*Write
 	for _, w := range c.run.record.mu.writes {
 		if w.Key.resource != resource || !w.isAcknowledged() {
 			continue
@@ -51,7 +52,7 @@ func (c *checker) checkOrder(t *truth, resource string) {
 		c.count(Kept)
 		switch {
 		case t.revision(w) > 0:
-			kept = append(kept, w)
+			ordered = append(ordered, w)
 		case t.firsts[w.UID] == 0 || c.run.record.gaps.Load() > 0:
 			c.check(Kept).Undecided++
 		default:
@@ -59,8 +60,8 @@ func (c *checker) checkOrder(t *truth, resource string) {
 				"no watch delivered the deletion of %s", w.Key)
 		}
 	}
-	c.check(WriteOrder).Checked += len(kept)
-	for _, w := range kept {
+	c.check(WriteOrder).Checked += len(ordered)
+	for _, w := range ordered {
 		before := t.returned.newestBefore(w.Called)
 		if before == nil || t.revision(before) < t.revision(w) {
 			continue
@@ -73,7 +74,7 @@ func (c *checker) checkOrder(t *truth, resource string) {
 }
 
 // checkConditions checks that an update on condition of a version followed that version. It
-// also checks that no object was created twice, and that no absent object was changed.
+// also checks that no object was created while it existed, and that no absent object was changed.
 func (c *checker) checkConditions(t *truth, resource string) {
 	for i := range t.Changes {
 		change := &t.Changes[i]
@@ -86,7 +87,7 @@ func (c *checker) checkConditions(t *truth, resource string) {
 		}
 		c.count(Conditional)
 		wantRefusal := func(format string, args ...any) {
-			story := append(t.makerSteps(c.run, t.versionsBefore(change, w)...), w.step(c.run).withWant("refused"))
+			story := append(t.makerSteps(c.run, versionsBefore(change, w)...), w.step(c.run).withWant("refused"))
 			c.addViolation(Conditional, w.Server, newStory(story...), format, args...)
 		}
 		switch {
@@ -103,7 +104,7 @@ func (c *checker) checkConditions(t *truth, resource string) {
 
 // versionsBefore returns the version that a change replaced, and the version that its write expected,
 // as far as there are such versions.
-func (t *truth) versionsBefore(change *watchcheck.Change, w *Write) (all []version) {
+func versionsBefore(change *watchcheck.Change, w *Write) (all []version) {
 	if change.Before != nil {
 		all = append(all, version{change.Key, change.Before.Revision})
 	}

@@ -56,13 +56,13 @@ func newServer(index int, config *rest.Config, timeout time.Duration) (*server, 
 	return &server{index: index, base: strings.TrimSuffix(base.String(), "/"), client: client, timeout: timeout}, nil
 }
 
-// answer is an answer that was read as a whole. The zero value is no answer.
+// answer is an answer that was read as a whole. The zero value is not an answer.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// refusal is an answer that is no success, as an error.
+// refusal is an answer that is not a success, as an error.
 type refusal struct {
 	status  int
 	message string
@@ -71,11 +71,11 @@ type refusal struct {
 // Error implements error.
 func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s", r.status, r.message) }
 
-// refusal returns the answer as an error. The caller has found that it is no success.
+// refusal returns the answer as an error. The caller has found that it is not a success.
 func (a *answer) refusal() *refusal { return &refusal{a.status, statusText(a.body)} }
 
 // call sends a request and reads the answer, for up to s.timeout. An error says that there was
-// no answer. An answer that is no success is no error.
+// no answer. An answer that is not a success is not an error.
 func (s *server) call(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (answer, error) {
 	a, err := s.exchange(ctx, method, path, query, header, body)
 	if err != nil && ctx.Err() == nil || a.status >= http.StatusInternalServerError {
@@ -196,7 +196,7 @@ func parseRevision(text string) (int64, error) {
 	return revision, nil
 }
 
-// statusText returns the message of an answer that is no success, or the start of its body.
+// statusText returns the message of an answer that is not a success, or the start of its body.
 func statusText(body []byte) string {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {

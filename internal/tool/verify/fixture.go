@@ -200,7 +200,7 @@ func (f *fixture) remove(ctx context.Context, s *server) error {
 	return errors.Join(errs...)
 }
 
-// deletePath deletes an object, or all objects of a collection. An absent one is no error.
+// deletePath deletes an object, or all objects of a collection. An absent one is not an error.
 func (s *server) deletePath(ctx context.Context, path string) error {
 	got, err := s.call(ctx, http.MethodDelete, path, nil, nil, nil)
 	if err == nil && got.status != http.StatusOK && got.status != http.StatusNotFound && got.status != http.StatusAccepted {

@@ -31,7 +31,7 @@ func (r *run) countOwnReads(ctx context.Context) {
 }
 
 // askOwnReads returns the figures of a replica for each resource of the fixture, and nil for a
-// server that is no replica. refused says that the user may not ask.
+// server that is not a replica. refused says that the user may not ask.
 func (s *server) askOwnReads(ctx context.Context, f *fixture) (own []OwnReads, refused bool) {
 	got, err := s.exchange(ctx, http.MethodGet, dashboard.Prefix+"replica", nil, nil, nil)
 	if err != nil || got.status != http.StatusOK {
@@ -59,11 +59,12 @@ func (r *resource) reportName() string {
 	return r.name + "." + group
 }
 
-// minReads is how many reads a replica has to pass on before that means something. One that has just
-// started again may have had a few.
+// minReads is the number of reads that a replica has to pass on before that means something. One
+// that has just started again may have had a few.
 const minReads = 20
 
-// passedAllOn reports whether the server is a replica that had reads and answered none itself.
+// passedAllOn reports whether the server is a replica that had minReads or more and answered none
+// itself.
 func (s *ServerReport) passedAllOn() bool {
 	var reads, own uint64
 	for _, o := range s.OwnReads {

@@ -22,7 +22,7 @@ type silence struct {
 //
 // A server may answer 504 or be silent while it cannot know what other servers have written.
 // Where writes are acknowledged, it can know. If no server acknowledges the last write, the
-// cluster is down as far as clients know, which is no violation: settle sets incompleteErr.
+// cluster is down as far as clients know, which is not a violation: settle sets incompleteErr.
 func (r *run) settle(ctx context.Context, followers []*follower) {
 	goals := map[string]*Write{}
 	for i := range r.fixture.resources {
@@ -84,8 +84,9 @@ func (r *run) lastWrite(ctx context.Context, resource string) (rec *Write, err e
 	return rec, err
 }
 
-// finalRead lists all objects of a resource at a server until that succeeds, or the context ends.
-// The error then has the last answer. The list itself is checked with all other reads.
+// finalRead lists all objects of a resource at a server until that succeeds, the server gives an
+// answer that will not change, or the context ends. The error has the last answer. The list itself
+// is checked with all other reads.
 func (r *run) finalRead(ctx context.Context, s *server, resource string) (err error) {
 	final := &reader{run: r, id: "final", rand: r.newRandom(4000), servers: []*server{s}}
 	return repeat(ctx, func() (bool, error) {

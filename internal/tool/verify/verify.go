@@ -34,7 +34,7 @@ type run struct {
 	incompleteErr error
 }
 
-// Run verifies the servers of a Config. The report has the violations: they are no error. If the
+// Run verifies the servers of a Config. The report has the violations: they are not an error. If the
 // report is nil, the error says why. Otherwise an error says that the run was interrupted, that a
 // replica answered no read itself, or what was not removed from the cluster.
 func Run(ctx context.Context, cfg Config) (*Report, error) {

@@ -46,7 +46,8 @@ func (w *watcher) work(ctx context.Context) {
 	}
 }
 
-// watchOnce follows a watch to its end and adds it to the record.
+// watchOnce follows a watch to its end. It adds the watch to the record, unless the context ended
+// before an answer came.
 func (w *watcher) watchOnce(ctx context.Context, req Request) *watchRecord {
 	seconds := minWatchSeconds + w.rand.IntN(maxWatchSeconds-minWatchSeconds+1)
 	if w.rand.IntN(3) == 0 { // the client ends this one

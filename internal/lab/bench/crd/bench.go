@@ -13,8 +13,9 @@ import (
 
 // bench measures one server, from empty to many definitions and back.
 //
-// The server is restarted after the definitions are installed. The definitions alone then cost
-// the memory: the garbage of installing them is gone, and no kind has been used yet.
+// The server is restarted after the definitions are installed, unless it is the server of --at. The
+// definitions alone then cost the memory: the garbage of installing them is gone, and no kind has
+// been used yet.
 type bench struct {
 	*Fixture
 	report *report
@@ -59,8 +60,9 @@ func (b *bench) startEmpty(ctx context.Context) (err error) {
 	return err
 }
 
-// install fills the definitions in, and measures the time and CPU until all are listed and
-// answered. Then it creates the custom objects of --objects, which are not part of the cost.
+// install fills the definitions in, and measures the time and CPU until all are listed and the
+// samples answered. Then it creates the custom objects of --objects, which are not part of the
+// cost.
 func (b *bench) install(ctx context.Context) error {
 	b.Meter.ResetPeak()
 	before, err := b.Meter.Read()

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench crd". With --compare it starts servers.
+// NewCommand returns the command "bench crd".
 func NewCommand() *cobra.Command {
 	o := &Options{}
 	cmd := &cobra.Command{
@@ -23,8 +23,9 @@ of installing and deleting definitions; the time of a restart; and LISTs and wri
 custom objects, the first ones of a kind apart, later ones in rounds over all kinds.
 
 It starts millrace itself, over an empty data directory: with --compare with
-one read path after the other, otherwise with the first. The definitions come from
-"fill" and are installed without a client's rate limit.
+one read path after the other, otherwise with the first. With --at it measures a
+running server, which it does not restart. The definitions come from "fill" and are
+installed without a client's rate limit.
 
 Memory and goroutines are read when the server has been left alone for --rest
 and was idle at the end of it. "All listed" is when aggregated discovery has
@@ -50,8 +51,8 @@ restart, and writes to other kinds than LISTs.`,
 // server failed, or the cause of the interrupt.
 func execute(ctx context.Context, o *Options, to testbed.Streams) error {
 	report := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.Plan, Data: o.Data, ExternalEtcd: o.ExternalEtcd}
-	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(r *Fixture) Measurement {
-		return &bench{r, report, &serverReport{Name: r.ReadPath}}
+	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(f *Fixture) Measurement {
+		return &bench{Fixture: f, report: report, result: &serverReport{Name: f.ReadPath}}
 	})
 	if len(report.Servers) == 0 {
 		return err

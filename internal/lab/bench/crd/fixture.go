@@ -47,8 +47,9 @@ type Measurement interface {
 	AddResult(failure error)
 }
 
-// EachReadPath runs a measurement for each read path, in a testbed without data. After a failure
-// it continues with the next read path. If ctx ends, it returns the cause, after AddResult was
+// EachReadPath runs a measurement for each read path to measure, in a testbed of its own. After the
+// failure of a measurement it continues with the next read path. If a testbed cannot be opened, it
+// returns the error. If ctx ends, it returns the cause, after AddResult was
 // called with that cause.
 func (o *Options) EachReadPath(ctx context.Context, progress *testbed.Progress, measurementOf func(*Fixture) Measurement) error {
 	generator, err := fill.NewGenerator(o.Shape())
@@ -93,7 +94,8 @@ func (f *Fixture) Step(ctx context.Context, name string, run func(context.Contex
 	return nil
 }
 
-// Start starts the server, or restarts it. logName is the name of its log without ".log".
+// Start starts the server, or restarts it. It only connects to the server of --at. logName is the
+// name of its log without ".log".
 func (f *Fixture) Start(ctx context.Context, logName string) error {
 	f.stop(ctx)
 	var err error

@@ -57,7 +57,7 @@ func (b *bench) install(ctx context.Context) error {
 
 // restart restarts the server, and waits until it answers requests for custom objects and is
 // idle. It sends none of the requests that are measured later: each must be the first of its
-// kind.
+// kind. The server of --at is not restarted, and has had such requests before.
 func (b *bench) restart(ctx context.Context) error {
 	if err := b.Start(ctx, "serve"); err != nil {
 		return err

@@ -102,7 +102,7 @@ func (b *bench) discoverAll(ctx context.Context) error {
 	return nil
 }
 
-// discover makes a new client that discovers all resources. It returns the number of requests that
+// discover creates a client that discovers all resources. It returns the number of requests that
 // the client sent.
 func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	var requests atomic.Int64
@@ -145,7 +145,7 @@ func (b *bench) addDefinitions(ctx context.Context) error {
 		return err
 	}
 	var samples []time.Duration
-	for i := range b.opts.appear {
+	for i := range b.opts.additions {
 		added := b.opts.Data.CRDs + i
 		body, err := json.Marshal(b.Generator.CRD(added))
 		if err != nil {
@@ -169,7 +169,7 @@ func (b *bench) addDefinitions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.result.Appear = &appearResult{
+	b.result.Appear = &additionResult{
 		Definitions: len(samples), Millis: render.Summarize(samples),
 		CPUMillis: render.Millis(after.CPU-before.CPU) / float64(len(samples)),
 	}

@@ -20,7 +20,7 @@ type options struct {
 	crd.Options
 	duration   time.Duration
 	rounds     int
-	appear     int
+	additions  int
 	limits     []requestLimit // set by validate
 	limitTexts []string       // the values of --limits
 }
@@ -32,8 +32,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("--duration=%s: must be at least %s", o.duration, time.Millisecond)
 	case o.rounds < 1:
 		return fmt.Errorf("--rounds=%d: must be at least 1", o.rounds)
-	case o.appear < 1:
-		return fmt.Errorf("--appear=%d: must be at least 1", o.appear)
+	case o.additions < 1:
+		return fmt.Errorf("--appear=%d: must be at least 1", o.additions)
 	}
 	o.limits = nil
 	for _, text := range o.limitTexts {
@@ -46,7 +46,7 @@ func (o *options) validate() error {
 	return o.Options.Validate()
 }
 
-// NewCommand makes the command "bench discovery". With --compare it starts servers.
+// NewCommand returns the command "bench discovery".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -61,7 +61,8 @@ root of OpenAPI v3 and the document of one group version.
 
 It starts millrace itself, over an empty data directory that it fills: with
 --compare with one read path after the other, otherwise with the first. Then it
-restarts millrace, so that no request of a kind comes before the measured ones.`,
+restarts millrace, so that each measured request is the first of its kind. With --at
+it fills and measures a running server, and restarts nothing.`,
 		Example: `  millrace-lab bench discovery --compare --crds 2000 --groups 400
   millrace-lab bench discovery --crds 50 --groups 10 --duration 1s
   millrace-lab bench discovery --from report.json -o markdown`,
@@ -76,7 +77,7 @@ restarts millrace, so that no request of a kind comes before the measured ones.`
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each client discovers all resources")
 	cmd.Flags().StringSliceVar(&o.limitTexts, "limits", []string{noLimit, kubectlLimit},
 		"limits of clients that ask for every group version: requests per second and the burst, or \""+noLimit+"\"")
-	cmd.Flags().IntVar(&o.appear, "appear", 10, "definitions to add, one after another")
+	cmd.Flags().IntVar(&o.additions, "appear", 10, "definitions to add, one after another")
 	return cmd
 }
 
@@ -87,8 +88,8 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 		Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.ExternalEtcd, Definitions: &o.Data,
 		Plan: load.Plan{Duration: o.duration, Warmup: 1, Timeout: o.Plan.Timeout},
 	}
-	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(r *crd.Fixture) crd.Measurement {
-		return &bench{r, o, report, &serverReport{Name: r.ReadPath}}
+	err := o.EachReadPath(ctx, testbed.NewProgress(to.Err), func(f *crd.Fixture) crd.Measurement {
+		return &bench{Fixture: f, opts: o, report: report, result: &serverReport{Name: f.ReadPath}}
 	})
 	if len(report.Servers) == 0 {
 		return err

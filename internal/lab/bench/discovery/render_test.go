@@ -19,7 +19,7 @@ func sampleReport() *report {
 	server := func(name string, factor float64) serverReport {
 		s := serverReport{Name: name, Version: "v1.36.3", StartMillis: 3000, IdleBytes: 300e6,
 			Results: []load.Result{res("aggregated", 2*factor), res("openapi-v2", 5*factor)},
-			Appear:  &appearResult{Definitions: 10, Millis: render.Latencies{P50: 70 * factor, Max: 100 * factor}, CPUMillis: 25 * factor}}
+			Appear:  &additionResult{Definitions: 10, Millis: render.Latencies{P50: 70 * factor, Max: 100 * factor}, CPUMillis: 25 * factor}}
 		for i, c := range clients([]requestLimit{{}, {50, 300}}) {
 			s.Clients = append(s.Clients, clientResult{Client: clientName(c.legacy, c.limit), Legacy: c.legacy, requestLimit: c.limit, Rounds: 3, Requests: 2 + 420*min(i, 1),
 				Millis: render.Latencies{P50: 50 * factor, Max: 60 * factor}, CPUMillis: 40 * factor})

@@ -25,14 +25,14 @@ type report struct {
 
 // serverReport is the part of the report on one server.
 type serverReport struct {
-	Name        string         `json:"name"`
-	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // from the start of the process to readiness
-	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
-	Results     []load.Result  `json:"results"`
-	Clients     []clientResult `json:"clients,omitempty"`
-	Appear      *appearResult  `json:"appear,omitempty"`
-	Failed      []string       `json:"failed,omitempty"` // errors of steps that were not measured
+	Name        string          `json:"name"`
+	Version     string          `json:"version"`
+	StartMillis float64         `json:"startMillis,omitempty"` // from the start of the process to readiness
+	IdleBytes   int64           `json:"idleBytes,omitempty"`   // RSS before the first request
+	Results     []load.Result   `json:"results"`
+	Clients     []clientResult  `json:"clients,omitempty"`
+	Appear      *additionResult `json:"appear,omitempty"`
+	Failed      []string        `json:"failed,omitempty"` // errors of steps that were not measured
 }
 
 // clientResult is the cost of the discovery of all resources by a client, per round.
@@ -46,9 +46,9 @@ type clientResult struct {
 	CPUMillis float64          `json:"cpuMillis"` // of the server, per round
 }
 
-// appearResult is the time from before the write of a definition until aggregated
+// additionResult is the time from before the write of a definition until aggregated
 // discovery lists its resource.
-type appearResult struct {
+type additionResult struct {
 	Definitions int              `json:"definitions"`
 	Millis      render.Latencies `json:"millis"`
 	CPUMillis   float64          `json:"cpuMillis"` // of the server, per definition; includes the polls of discovery
@@ -93,7 +93,7 @@ func (r *report) Write(out io.Writer, format string) error {
 // text returns the report in a format of tables.
 func (r *report) text(format string) string {
 	workloads := r.comparison().Table(serverColumns, format == render.Wide)
-	return render.Document(format, workloads, []render.TitledTable{r.clientTable(), r.appearTable()}, r.footer())
+	return render.Document(format, workloads, []render.TitledTable{r.clientTable(), r.additionTable()}, r.footer())
 }
 
 // serverColumns returns the columns of a server: for the cold (first) request, and for the later
@@ -147,11 +147,11 @@ func (r *report) clientTable() render.TitledTable {
 	return render.TitledTable{Title: "Discovery of all resources by a new client, per round", Table: *fields.Table(results)}
 }
 
-// appearTable returns a table of the definitions that were added.
-func (r *report) appearTable() render.TitledTable {
+// additionTable returns a table of the definitions that were added.
+func (r *report) additionTable() render.TitledTable {
 	type result struct {
 		server string
-		*appearResult
+		*additionResult
 	}
 	var results []result
 	for _, s := range r.Servers {

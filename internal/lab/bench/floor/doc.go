@@ -8,5 +8,5 @@
 // connection, one after the other.
 //
 // The caller first stores what to send: files with bodies, or an event by WriteWatchEvent. The
-// floor server decodes nothing, checks no credentials and is no API server.
+// floor server decodes nothing, checks no credentials and is not an API server.
 package floor

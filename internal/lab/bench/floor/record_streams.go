@@ -10,9 +10,10 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// recordStreams are the streams of RecordsPath, over HTTP/1.1. One goroutine writes each event to
-// one connection after another: a TLS record and a system call for each. A server with a
-// connection for each watch cannot do less. The zero value has no streams.
+// recordStreams are the streams of RecordsPath, over HTTP/1.1. The goroutine that calls send writes
+// the event to one connection after another: a TLS record and a system call for each. A server
+// with a connection for each watch cannot do less. A client that does not read delays all others.
+// The zero value is ready to use.
 type recordStreams struct {
 	mu struct {
 		sync.Mutex
@@ -38,7 +39,8 @@ func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	s.mu.conns = append(s.mu.conns, conn)
 }
 
-// send writes an event to all streams, and closes the streams whose clients have gone.
+// send writes an event to all streams as a chunk of HTTP/1.1, and closes the streams whose clients
+// have gone.
 func (s *recordStreams) send(event []byte) {
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
 	s.mu.Lock()

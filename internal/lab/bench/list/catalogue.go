@@ -165,7 +165,7 @@ func workloadHelp() string {
 	}
 	fmt.Fprintf(&b, "%-20s all workloads whose names begin with %s-\n", agentGroup, agentGroup)
 	fmt.Fprintf(&b, "%-20s the workloads with the mark (default); it can be combined with other names\n", testbed.DefaultWorkloads)
-	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listStalled)
+	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listSlowReaders)
 	return b.String()
 }
 

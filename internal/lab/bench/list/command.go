@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench list". It starts servers.
+// NewCommand returns the command "bench list".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -21,8 +21,8 @@ func NewCommand() *cobra.Command {
 With --compare it starts millrace with one read path after the other over one data
 directory that it fills, and a server that writes the same bytes from memory: the
 floor. With --external-etcd both read paths serve out of one etcd in a process of
-its own. With --at it measures a server that runs: with --pods=0 by the objects
-of the server, else by objects that it fills in.`,
+its own. With --at it measures a running server, with objects that it fills in, or
+with --pods=0 the objects that the server has.`,
 		Example: `  millrace-lab bench list --at=admin.conf --pods=0 --workloads=pods-json,pod-get
   millrace-lab bench list --compare --nodes 1000 --pods 10000 -o json > report.json
   millrace-lab bench list --compare --external-etcd --workloads=default,list-rss
@@ -53,9 +53,11 @@ func execute(ctx context.Context, o *options, to testbed.Streams) error {
 
 // newReport returns a report without results.
 func newReport(o *options) *report {
-	r := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2",
-		ResourceVersions: o.resourceVersions, Plan: o.plan}
-	r.ExternalEtcd, r.Cold, r.ColdReaders, r.ColdAfter = o.ExternalEtcd, o.cold, o.coldReaders, o.coldAfter
+	r := &report{
+		Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2",
+		ResourceVersions: o.resourceVersions, Plan: o.plan, ExternalEtcd: o.ExternalEtcd,
+		Cold: o.cold, ColdReaders: o.coldReaders, ColdAfter: o.coldAfter,
+	}
 	if o.http1 {
 		r.Protocol = "HTTP/1.1"
 	}

@@ -28,7 +28,7 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("got %d servers, %d floors, notes %q", len(got.Servers), len(got.Floor), got.Notes)
 	}
 	for _, s := range got.Servers {
-		if s.Version != "v1.36.3-fake" || len(s.Results) != len(specs()) || s.StartMillis <= 0 || s.Memory == nil || s.Stalled != nil {
+		if s.Version != "v1.36.3-fake" || len(s.Results) != len(specs()) || s.StartMillis <= 0 || s.Memory == nil || s.SlowReaders != nil {
 			t.Errorf("got %+v", s)
 		}
 		if s.RSS == nil || s.RSS.Lists != 2 || len(s.RSS.Encodings) != 4 || s.RSS.IdleBytes <= 0 || s.RSS.PeakBytes < s.RSS.IdleBytes || s.RSS.AfterBytes <= 0 {
@@ -79,7 +79,7 @@ func TestCompareWithExternalEtcd(t *testing.T) {
 	}
 }
 
-func TestCompareStalled(t *testing.T) {
+func TestCompareSlowReaders(t *testing.T) {
 	out, progress, err := run(t, "list", "--compare", "--workloads=list-stalled", "--secrets=20", "--secret-size=1KB",
 		"--stall=50ms", "--rest=1ms", "--settle=0s", "--concurrency=5", "--read-paths=millrace")
 	if err != nil {

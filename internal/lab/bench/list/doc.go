@@ -2,9 +2,10 @@
 // cost a server.
 //
 // Its catalogue has two kinds of entries. A workloadSpec is a request that package load
-// measures with some clients. A section measures memory: of concurrent LISTs with slow readers,
-// of a server at rest, and of LISTs of which half stall.
+// measures with concurrent clients. A section measures the server's memory: during concurrent LISTs
+// with slow readers, at rest before and after LISTs, or while half of the readers are slow.
 //
-// With --compare each server, and each section, is measured in a fresh process over data that
-// "fill" has made. With --at the package measures the server of a kubeconfig.
+// With --compare each server is a fresh process over data of package fill. All workloads share the
+// process, each section has another. With --cold each workload has a process of its own. With --at the
+// package measures the server of a kubeconfig.
 package list

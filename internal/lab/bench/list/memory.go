@@ -17,7 +17,7 @@ const (
 	slowReadBytes = 64 << 10
 	// slowPause makes a slow reader read about 3 MB per second.
 	slowPause = 20 * time.Millisecond
-	// slowHold is the time for which all LISTs stay open together.
+	// slowHold bounds the time for which all LISTs stay open together.
 	slowHold = 3 * time.Second
 )
 

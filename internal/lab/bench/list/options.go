@@ -22,7 +22,7 @@ type options struct {
 	// stands for one client, whose second request is measured too.
 	coldReaders int
 	// coldAfter is the time from the readiness of a server to the first request of --cold. With
-	// 0 the server must be idle first, and encodes nothing ahead.
+	// 0 the server encodes nothing ahead, and without coldReaders it must be idle first.
 	coldAfter time.Duration
 	testbed.Options
 	fill testbed.FillConfig
@@ -62,8 +62,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.fill.Older, "older", false, "with --external-etcd: fill in pods that an older version has stored, without "+
 		"a field that servers add when they read them")
 	f.BoolVar(&o.fill.Services, "services", false, "fill in the Deployment, Service and EndpointSlice of each 20 pods too")
-	f.IntVar(&o.fill.Secrets, "secrets", 400, "with "+listStalled+": secrets to fill in")
-	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with "+listStalled+": size of a secret as JSON")
+	f.IntVar(&o.fill.Secrets, "secrets", 400, "with "+listSlowReaders+": secrets to fill in")
+	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with "+listSlowReaders+": size of a secret as JSON")
 	f.IntVar(&o.fill.CustomObjects, "custom-objects", 0,
 		"custom objects of one definition to fill in, which the workload "+customWorkload+" lists")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "namespaces to spread pods or secrets over")
@@ -185,7 +185,8 @@ func (o *options) validateServers(isSet func(string) bool) error {
 	return o.chooseData(isSet)
 }
 
-// setCold sets the options that follow from --cold, except the options that the user has set.
+// setCold sets the options that follow from --cold. It replaces --warmup and --requests in any case,
+// and --concurrency and --list-memory unless the user has set them.
 func (o *options) setCold(isSet func(string) bool) {
 	o.plan.Warmup, o.plan.Requests = 1, 1
 	if !isSet("concurrency") {
@@ -206,7 +207,7 @@ func (o *options) setCold(isSet func(string) bool) {
 // chooseData removes from fill the objects that the chosen workloads and sections do not need.
 // It returns an error for flags that have no effect, and for choices that need different data.
 func (o *options) chooseData(isSet func(string) bool) error {
-	stalled := o.chosen.sections[listStalled]
+	stalled := o.chosen.sections[listSlowReaders]
 	others := len(o.chosen.specs) > 0
 	for _, s := range sections() {
 		others = others || !s.needsOwnData && o.chosen.sections[s.name]
@@ -217,11 +218,11 @@ func (o *options) chooseData(isSet func(string) bool) error {
 	}
 	for _, flag := range unused {
 		if isSet(flag) {
-			return fmt.Errorf("--%s: %s fills in secrets, all else nodes and pods", flag, listStalled)
+			return fmt.Errorf("--%s: %s fills in secrets, all else nodes and pods", flag, listSlowReaders)
 		}
 	}
 	if stalled && others {
-		return fmt.Errorf("%s fills in data of its own: run it alone", listStalled)
+		return fmt.Errorf("%s fills in data of its own: run it alone", listSlowReaders)
 	}
 	if stalled {
 		o.fill.Nodes, o.fill.Pods = 0, 0

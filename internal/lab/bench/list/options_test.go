@@ -60,7 +60,7 @@ func TestListMemoryDefault(t *testing.T) {
 		{options{compare: true}, 32},
 		{options{compare: true, workloads: []string{listMemory}}, 32},
 		{options{compare: true, workloads: []string{listRSS}}, 0},
-		{options{compare: true, workloads: []string{listStalled}}, 0},
+		{options{compare: true, workloads: []string{listSlowReaders}}, 0},
 	} {
 		o := c.o
 		o.memoryLists, o.output = listsByDefault, "json"
@@ -93,7 +93,7 @@ func TestChoose(t *testing.T) {
 		{nil, byDefault},
 		{[]string{testbed.DefaultWorkloads, listRSS}, append(slices.Clone(byDefault), listRSS)},
 		{[]string{"pod-get", "nodes-json"}, []string{"nodes-json", "pod-get"}},
-		{[]string{listStalled}, []string{listStalled}},
+		{[]string{listSlowReaders}, []string{listSlowReaders}},
 	} {
 		got, err := choose(c.asked)
 		if err != nil || !slices.Equal(names(got), c.want) {
@@ -101,7 +101,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	all, err := choose([]string{testbed.AllWorkloads})
-	if err != nil || len(all.specs) != len(specs()) || !all.sections[listMemory] || !all.sections[listRSS] || all.sections[listStalled] {
+	if err != nil || len(all.specs) != len(specs()) || !all.sections[listMemory] || !all.sections[listRSS] || all.sections[listSlowReaders] {
 		t.Errorf("all workloads are %q, %v", names(all), err)
 	}
 }

@@ -25,7 +25,7 @@ type readersResult struct {
 	CPUMillis   float64 `json:"cpuMillis"`   // of the server, for all LISTs
 	Seconds     float64 `json:"seconds"`     // until the last LIST ended
 
-	// FirstFailure is the error of the first client whose LIST was incomplete.
+	// FirstFailure is the error of one incomplete LIST.
 	FirstFailure string `json:"firstFailure,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured

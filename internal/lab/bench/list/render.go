@@ -22,7 +22,7 @@ func (r *report) text(format string) string {
 // sectionTables returns the tables of all sections. Tables of sections that did not run have no
 // rows.
 func (r *report) sectionTables() []render.TitledTable {
-	return []render.TitledTable{r.startTable(), r.readersTable(), r.memoryTable(), r.rssTable(), r.stalledTable()}
+	return []render.TitledTable{r.startTable(), r.readersTable(), r.memoryTable(), r.rssTable(), r.slowReadersTable()}
 }
 
 // memoryTable returns the table of the section list-memory.
@@ -71,16 +71,16 @@ func (r *report) rssTable() render.TitledTable {
 	return t
 }
 
-// stalledTable returns the table of the section list-stalled.
-func (r *report) stalledTable() render.TitledTable {
+// slowReadersTable returns the table of the section list-stalled.
+func (r *report) slowReadersTable() render.TitledTable {
 	type result struct {
 		server string
-		*stalledResult
+		*slowReadersResult
 	}
 	var t render.TitledTable
 	var results []result
 	for _, s := range r.Servers {
-		if m := s.Stalled; m != nil && m.Error == "" {
+		if m := s.SlowReaders; m != nil && m.Error == "" {
 			results = append(results, result{s.Name, m})
 			t.Title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; at least %s of rest before idle",
 				m.Clients, m.Stall, m.Rest)
@@ -93,7 +93,7 @@ func (r *report) stalledTable() render.TitledTable {
 	fields.Add("RSS before", func(r result) string { return render.FormatBytes(r.BeforeBytes) })
 	fields.Add("peak", func(r result) string { return render.FormatBytes(r.PeakBytes) })
 	fields.Add("complete", func(r result) string { return fmt.Sprint(r.Fast.Complete + r.Slow.Complete) })
-	fields.Add("cut off", func(r result) string { return fmt.Sprint(r.Fast.CutOff + r.Slow.CutOff) })
+	fields.Add("cut off", func(r result) string { return fmt.Sprint(r.Fast.Failed + r.Slow.Failed) })
 	fields.Add("refused", func(r result) string { return fmt.Sprint(r.Fast.Refused + r.Slow.Refused) })
 	fields.Add("fast s", func(r result) string { return r.Fast.formatMedian() })
 	fields.Add("slow s", func(r result) string { return r.Slow.formatMedian() })

@@ -29,8 +29,8 @@ func sampleReport() *report {
 				Memory: &memoryResult{Lists: 32, BodyBytes: 39_800_000, BeforeBytes: 3e8, PeakBytes: 332e6, PerListBytes: 1e6},
 				RSS: &rssResult{Rest: 30 * time.Second, Lists: 10, Encodings: make([]string, 4), StartPeakBytes: 310e6, IdleBytes: 150e6,
 					PeakBytes: 360e6, AfterBytes: 180e6},
-				Stalled: &stalledResult{Clients: 64, Stall: 30 * time.Second, Rest: 30 * time.Second, BodyBytes: 400e6, IdleBytes: 150e6, BeforeBytes: 600e6, PeakBytes: 700e6,
-					Fast: readerOutcomes{Complete: 32, Seconds: 12.25}, Slow: readerOutcomes{Complete: 29, CutOff: 2, Refused: 1, Seconds: 31}}},
+				SlowReaders: &slowReadersResult{Clients: 64, Stall: 30 * time.Second, Rest: 30 * time.Second, BodyBytes: 400e6, IdleBytes: 150e6, BeforeBytes: 600e6, PeakBytes: 700e6,
+					Fast: readerOutcomes{Complete: 32, Seconds: 12.25}, Slow: readerOutcomes{Complete: 29, Failed: 2, Refused: 1, Seconds: 31}}},
 			{Name: "kubernetes", Version: "v1.36.3", Results: []load.Result{list(696, 1.25), {Workload: "pod-get", Error: "no"}}},
 		},
 		Floor: []load.Result{list(40, 22)},
@@ -40,7 +40,7 @@ func sampleReport() *report {
 func TestRenderGolden(t *testing.T) {
 	alone := sampleReport()
 	alone.Servers, alone.Floor, alone.Data = alone.Servers[:1], nil, nil
-	alone.Servers[0].Name, alone.Servers[0].Memory, alone.Servers[0].RSS, alone.Servers[0].Stalled = "server", nil, nil, nil
+	alone.Servers[0].Name, alone.Servers[0].Memory, alone.Servers[0].RSS, alone.Servers[0].SlowReaders = "server", nil, nil, nil
 	alone.Servers[0].Results[0].Server = nil
 	compared := sampleReport()
 	compared.addNotes()
@@ -70,9 +70,9 @@ func TestNotes(t *testing.T) {
 	r := sampleReport()
 	r.Servers[1].Results[0].Items = 9999
 	r.Servers[1].Memory = &memoryResult{Error: "broken"}
-	r.Servers[1].RSS, r.Servers[1].Stalled = &rssResult{Error: "no pods"}, &stalledResult{Error: "no secrets"}
+	r.Servers[1].RSS, r.Servers[1].SlowReaders = &rssResult{Error: "no pods"}, &slowReadersResult{Error: "no secrets"}
 	r.Servers[1].Results[0].AcceptEncoding = "zstd"
-	r.Servers[0].Stalled.FirstFailure = "reset"
+	r.Servers[0].SlowReaders.FirstFailure = "reset"
 	r.addNotes()
 	notes := strings.Join(r.Notes, "\n")
 	for _, want := range []string{"pods-json: millrace sent 10000 items, kubernetes 9999", "failed on kubernetes: pod-get: no", "list-memory: broken",

@@ -32,15 +32,15 @@ type report struct {
 
 // serverReport is the part of the report on one server.
 type serverReport struct {
-	Name        string         `json:"name"`
-	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // from the start of the process to readiness
-	Starts      []startReport  `json:"starts,omitempty"`      // one for each process that --cold started
-	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
-	Results     []load.Result  `json:"results"`
-	Memory      *memoryResult  `json:"listMemory,omitempty"`
-	RSS         *rssResult     `json:"listRSS,omitempty"`
-	Stalled     *stalledResult `json:"listStalled,omitempty"`
+	Name        string             `json:"name"`
+	Version     string             `json:"version"`
+	StartMillis float64            `json:"startMillis,omitempty"` // from the start of the process to readiness
+	Starts      []startReport      `json:"starts,omitempty"`      // one for each process that --cold started
+	IdleBytes   int64              `json:"idleBytes,omitempty"`   // RSS before the first request
+	Results     []load.Result      `json:"results"`
+	Memory      *memoryResult      `json:"listMemory,omitempty"`
+	RSS         *rssResult         `json:"listRSS,omitempty"`
+	SlowReaders *slowReadersResult `json:"listStalled,omitempty"`
 	// Readers has a result for each workload of --cold-readers.
 	Readers []readersResult `json:"readers,omitempty"`
 }
@@ -60,8 +60,8 @@ func (s *serverReport) failedMeasurements() []string {
 	if s.RSS != nil {
 		add(listRSS, s.RSS.Error)
 	}
-	if s.Stalled != nil {
-		add(listStalled, s.Stalled.Error)
+	if s.SlowReaders != nil {
+		add(listSlowReaders, s.SlowReaders.Error)
 	}
 	for _, reader := range s.Readers {
 		add(reader.Workload, reader.Error)
@@ -96,8 +96,8 @@ func (r *report) addNotes() {
 		for _, failed := range s.failedMeasurements() {
 			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, failed))
 		}
-		if s.Stalled != nil && s.Stalled.FirstFailure != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first incomplete LIST: %s", s.Name, listStalled, s.Stalled.FirstFailure))
+		if s.SlowReaders != nil && s.SlowReaders.FirstFailure != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: first incomplete LIST: %s", s.Name, listSlowReaders, s.SlowReaders.FirstFailure))
 		}
 		for _, reader := range s.Readers {
 			if reader.FirstFailure != "" {

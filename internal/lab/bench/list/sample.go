@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/fill"
 )
 
-// findSample chooses objects from the first pods of a cluster. The caller must call it once, so
+// findSample chooses objects from the first 50 pods of a cluster. The caller must call it once, so
 // that every server gets the same requests.
 func findSample(ctx context.Context, t *testbed.Target) (sampleObjects, error) {
 	var list struct {
@@ -23,7 +23,7 @@ func findSample(ctx context.Context, t *testbed.Target) (sampleObjects, error) {
 }
 
 // chooseSample returns the first pod that has a node, with the node and a label. If no pod has
-// one, it takes the first pod. It returns the zero value if there are no pods.
+// a node, it takes the first pod. It returns the zero value if there are no pods.
 func chooseSample(pods []testbed.PodSample) sampleObjects {
 	if len(pods) == 0 {
 		return sampleObjects{}
@@ -37,8 +37,8 @@ func chooseSample(pods []testbed.PodSample) sampleObjects {
 	}
 }
 
-// chooseLabel returns a label as a selector, or "" if there are none. It prefers the label that
-// package fill gives to a 500th of all pods, then labels that clients often select by.
+// chooseLabel returns a label as a selector, or "" if there are none. It prefers fill.LabelShare, of
+// which each value selects a 500th of all pods, then labels that clients often select by.
 func chooseLabel(labels map[string]string) string {
 	keys := append([]string{fill.LabelShare, "app", "app.kubernetes.io/name", "k8s-app"}, slices.Sorted(maps.Keys(labels))...)
 	for _, key := range keys {

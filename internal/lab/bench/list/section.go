@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	listMemory  = "list-memory"
-	listRSS     = "list-rss"
-	listStalled = "list-stalled"
+	listMemory      = "list-memory"
+	listRSS         = "list-rss"
+	listSlowReaders = "list-stalled"
 )
 
 // section is a measurement of memory. It has a table of its own in the report, and runs on a
@@ -28,8 +28,8 @@ func sections() []section {
 	return []section{
 		{name: listMemory, description: "memory for each concurrent LIST of all pods with slow readers", run: (*bench).runMemory},
 		{name: listRSS, description: "memory at rest, and after LISTs of all pods in four encodings", run: (*bench).runRSS},
-		{name: listStalled, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true,
-			run: (*bench).runStalled},
+		{name: listSlowReaders, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true,
+			run: (*bench).runSlowReaders},
 	}
 }
 

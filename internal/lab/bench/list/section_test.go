@@ -44,8 +44,8 @@ func TestRSSReportsFailure(t *testing.T) {
 	}
 }
 
-// TestStalledCounts measures a server that answers one LIST with a 429 and aborts another.
-func TestStalledCounts(t *testing.T) {
+// TestSlowReadersCounts measures a server that answers one LIST with a 429 and aborts another.
+func TestSlowReadersCounts(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		api := &benchtest.API{Secrets: 3000}
 		var lists atomic.Int64
@@ -67,17 +67,17 @@ func TestStalledCounts(t *testing.T) {
 		b.opts.plan.Concurrency = 10
 		l := newTestLoader(t, faulty, http2)
 		var s serverReport
-		if err := b.runStalled(t.Context(), l, &s); err != nil {
+		if err := b.runSlowReaders(t.Context(), l, &s); err != nil {
 			t.Fatal(err)
 		}
-		got := s.Stalled
-		if got.Error != "" || got.Clients != 10 || got.BodyBytes < stalledReadBytes || got.PeakBytes < got.BeforeBytes {
+		got := s.SlowReaders
+		if got.Error != "" || got.Clients != 10 || got.BodyBytes < slowReadersBytes || got.PeakBytes < got.BeforeBytes {
 			t.Errorf("got %+v", got)
 		}
-		if complete := got.Fast.Complete + got.Slow.Complete; complete != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.CutOff+got.Slow.CutOff != 1 || got.FirstFailure == "" {
+		if complete := got.Fast.Complete + got.Slow.Complete; complete != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.Failed+got.Slow.Failed != 1 || got.FirstFailure == "" {
 			t.Errorf("got %+v", got)
 		}
-		if ended := got.Slow.Complete + got.Slow.Refused + got.Slow.CutOff; ended != 5 {
+		if ended := got.Slow.Complete + got.Slow.Refused + got.Slow.Failed; ended != 5 {
 			t.Errorf("%d of 10 readers were slow", ended)
 		}
 		if got.Slow.Seconds < b.opts.stall.Seconds()/2 {

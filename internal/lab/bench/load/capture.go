@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// Capture is a response body as the server sent it. The file Name in Loader.CaptureDir has its
-// bytes.
+// Capture is a response body as the server sent it. The file Name in Loader.CaptureDir has its bytes,
+// until WarmUp removes it.
 type Capture struct {
 	floor.Body
 	Bytes   int64         // on the wire

@@ -67,7 +67,7 @@ func (s ServerResults) Notes() []string {
 }
 
 // Differences returns a note for each workload for which two servers sent different numbers of
-// items: their costs cannot be compared.
+// items: their costs cannot be compared. With another number of servers than two it returns nil.
 func (c Comparison) Differences() (notes []string) {
 	if len(c.Servers) != 2 {
 		return nil

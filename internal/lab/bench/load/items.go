@@ -25,7 +25,7 @@ const (
 )
 
 // countItems decodes a body in constant memory and counts its items. A single object is
-// one item. A truncated body is an error, and so are bytes after its end.
+// one item. A truncated body is an error, and so are bytes after the end of JSON.
 func countItems(r io.Reader, kind BodyKind) (int, error) {
 	switch kind {
 	case JSONTable:

@@ -197,7 +197,7 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 	return m.setup.awaitIdle(ctx, m.bench)
 }
 
-// awaitFirstPod makes one pod and waits until it runs. Scheduler and controllers then work when the
+// awaitFirstPod creates one pod and waits until it runs. Scheduler and controllers then work when the
 // measurement starts. If one is missing, the user learns it early.
 func (m *measurement) awaitFirstPod(ctx context.Context) error {
 	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a "+
@@ -218,7 +218,7 @@ func (m *measurement) awaitFirstPod(ctx context.Context) error {
 	return nil
 }
 
-// provision makes the pods, waits until all run, and sets the costs in the result.
+// provision creates the pods, waits until all run, and sets the costs in the result.
 func (m *measurement) provision(ctx context.Context) error {
 	m.progress.Phase("creating %d pods", m.opts.Pods)
 	m.result.PeaksSinceStart = !m.setup.resetPeaks()
@@ -240,7 +240,7 @@ func (m *measurement) provision(ctx context.Context) error {
 	return nil
 }
 
-// createAndAwait makes the pods, and returns when all pods run and every watcher has received the
+// createAndAwait creates the pods, and returns when all pods run and every watcher has received the
 // events. It shows progress.
 func (m *measurement) createAndAwait(ctx context.Context) error {
 	if err := m.workload.create(ctx); err != nil {

@@ -86,8 +86,8 @@ func (c *clock) knows(revision int64) bool {
 // podsPrefix is where Kubernetes keeps pods.
 const podsPrefix = "/registry/pods/"
 
-// follow sets times by a watch of etcd until ctx ends. The end of ctx is no error. follow calls ready
-// once the watch has started.
+// follow sets times by a watch of etcd until ctx ends. The end of ctx is not an error. follow calls
+// ready once the watch has started.
 func (c *clock) follow(ctx context.Context, endpoint string, ready func()) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop()})
 	if err != nil {

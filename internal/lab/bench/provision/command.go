@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench provision". It starts servers.
+// NewCommand returns the command "bench provision".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{

@@ -19,7 +19,7 @@ import (
 // writers bounds the creations that are in flight.
 const writers = 32
 
-// workload makes the pods of one path, or the Deployments that stand for them, and removes
+// workload creates the pods of one path, or the Deployments that stand for them, and removes
 // all that a run has made.
 type workload struct {
 	plan   *plan

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench quiet". It starts servers.
+// NewCommand returns the command "bench quiet".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{

@@ -49,7 +49,7 @@ type readResult struct {
 type cost struct {
 	UpstreamCPUMillis float64 `json:"upstreamCPUMillis"`
 	UpstreamRequests  float64 `json:"upstreamRequests"` // without the writes
-	ReplicaCPUMillis  float64 `json:"replicaCPUMillis"` // of all replicas together
+	ReplicaCPUMillis  float64 `json:"replicaCPUMillis"` // of all replicas and the proxy together
 	EtcdCPUMillis     float64 `json:"etcdCPUMillis"`
 	ClientCPUMillis   float64 `json:"clientCPUMillis"` // of this process, which reads and writes
 }

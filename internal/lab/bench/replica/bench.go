@@ -20,7 +20,8 @@ type bench struct {
 	setupsRun int // number of the present setup, for the names of logs
 }
 
-// run fills in the objects and measures all setups. The baseline comes first.
+// run fills in the objects and measures all setups. A baseline with another number of informers than
+// --informers comes first.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.fill(ctx); err != nil {
 		return fmt.Errorf("create objects: %w", err)
@@ -152,7 +153,7 @@ func (m *measurement) emit(ctx context.Context, d time.Duration) error {
 	return m.writer.Emit(ctx, m.opts.plan.writeCount(d), m.opts.plan.Rate)
 }
 
-// emitMeasured makes the measured writes, and sets Writes and WritesPerSec of res.
+// emitMeasured sends the measured writes, and sets Writes and WritesPerSec of res.
 func (m *measurement) emitMeasured(ctx context.Context, res *result) error {
 	res.Writes = m.opts.plan.writeCount(m.opts.plan.Duration)
 	start := time.Now()

@@ -15,5 +15,5 @@
 //
 // The fleet has one goroutine for each connection, because it shares the machine with the servers. It
 // checks that each informer receives each event once. The fleet decodes nothing and keeps no objects:
-// it is no informer for programs.
+// it is not an informer for programs.
 package replica

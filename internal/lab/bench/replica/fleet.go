@@ -82,8 +82,8 @@ func (f *fleet) close() {
 	closing.Wait()
 }
 
-// check returns an error unless every informer has received each measured write once. It must be
-// called after close.
+// check returns an error unless every informer has received each measured write once, and all
+// informers of a resource began with the same number of objects. It must be called after close.
 func (f *fleet) check(w *writes) error {
 	for n, c := range f.clients {
 		for r, i := range c.informers {

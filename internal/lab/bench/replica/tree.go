@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/tool/render"
 )
 
-// NewTreeCommand makes the command "bench tree". It starts servers.
+// NewTreeCommand returns the command "bench tree".
 func NewTreeCommand() *cobra.Command {
 	o := &options{}
 	var depths []int
@@ -55,7 +55,7 @@ an error. All processes share this machine, so give a rate that it can carry.`,
 	return cmd
 }
 
-// maxReplicas bounds the replicas of a tree, which run on one machine.
+// maxReplicas bounds the replicas at one depth of a tree, which run on one machine.
 const maxReplicas = 64
 
 // validateTree returns an error if a tree would have no replicas, or too many for one machine.

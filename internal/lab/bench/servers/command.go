@@ -33,7 +33,7 @@ type plan struct {
 	Timeout  time.Duration `json:"timeoutNanos"` // for one setup
 }
 
-// NewCommand makes the command "bench servers". It starts servers.
+// NewCommand returns the command "bench servers".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{

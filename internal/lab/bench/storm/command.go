@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench storm". It starts servers.
+// NewCommand returns the command "bench storm".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{

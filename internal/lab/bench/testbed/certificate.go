@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// SelfSigned makes a certificate for 127.0.0.1 that is its own authority, valid for 30 days.
+// SelfSigned creates a certificate for 127.0.0.1 that is its own authority, valid for 30 days.
 // It also returns the authority as PEM.
 func SelfSigned() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -26,7 +26,7 @@ const (
 	tailLines = 20
 )
 
-// ChildConfig says what to run. Path and LogFile are required.
+// ChildConfig says what to run. All fields are required.
 type ChildConfig struct {
 	Path    string
 	Args    []string
@@ -75,7 +75,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	return c, nil
 }
 
-// PID returns the process id. It stays valid for the process group until Stop returns.
+// PID returns the process id. It is valid until the process has ended and is reaped.
 func (c *Child) PID() int { return c.proc.Pid }
 
 // exited reports whether the process has ended.
@@ -104,7 +104,7 @@ func (c *Child) wait(ctx context.Context) error {
 }
 
 // Stop sends SIGTERM, and SIGKILL after a grace period: stopGrace, or InterruptGrace once ctx has
-// ended. It returns when the process is reaped, and reports whether SIGTERM was enough. It may be
+// ended. It returns when the process is reaped, and reports whether it sent no SIGKILL. It may be
 // called again.
 func (c *Child) Stop(ctx context.Context) bool {
 	if c.exited() {

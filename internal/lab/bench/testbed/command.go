@@ -33,8 +33,8 @@ type Report interface {
 	FailureCount() int
 }
 
-// Subcommand is what all subcommands of "bench" have in common: they print a catalogue or
-// a saved report, or they validate the flags and measure.
+// Subcommand is what all subcommands of "bench" have in common: they print a catalogue, or
+// they validate the flags, and then print a saved report or measure.
 type Subcommand struct {
 	// Help returns the catalogue of workloads, and whether the user asked for it. It
 	// is nil in subcommands that have no catalogue.
@@ -45,7 +45,7 @@ type Subcommand struct {
 	From, Output *string
 	// Formats are the values of --output. Nil stands for render.Formats().
 	Formats []string
-	// NewReport makes the empty report that the file of --from is decoded into.
+	// NewReport returns the empty report that the file of --from is decoded into.
 	NewReport func() Report
 	// Measure measures and writes the report. Its context ends with an interrupt.
 	Measure func(context.Context, Streams) error

@@ -112,8 +112,8 @@ func (b *Testbed) ComponentKubeconfig(component string, server *Server) (string,
 
 // ClusterKubeconfig writes the kubeconfig with which components reach a cluster that exists,
 // and returns the name of the file. Its current context is the one that the flags select. It
-// may have an administrator's credentials: closing the Testbed removes it, also from a
-// --work-dir.
+// may have an administrator's credentials: closing a Testbed without an external etcd
+// removes it, also from a --work-dir.
 func (b *Testbed) ClusterKubeconfig(cluster *kubeconfig.Flags) (string, error) {
 	config, err := cluster.Select()
 	if err != nil {

@@ -58,7 +58,7 @@ func (t *Target) NewTransport(window int) (transport *http.Transport, authentica
 	return transport, authenticated, nil
 }
 
-// open makes the connection with a cheap request. The status does not matter. open fails if the
+// open opens the connection with a cheap request. The status does not matter. open fails if the
 // server speaks another version of HTTP than the configuration says.
 func (c *Conn) open(ctx context.Context, t *Target) error {
 	req, err := t.NewRequest(ctx, Request{URI: "/readyz", Accept: "*/*"})

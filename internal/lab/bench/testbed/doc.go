@@ -2,10 +2,10 @@
 // every measurement needs: connections, writes at a rate, readings of CPU and memory, progress
 // for the user.
 //
-// Open makes a Testbed: a directory with the servers' data, and perhaps an etcd.
-// Its servers are child processes that run one after another over that data, on a port that
-// stays the same. The caller must end every server, and then call the function that Open
-// returns. WithTestbed calls it for its caller.
+// Open returns a Testbed: a directory with the servers' data, and perhaps an etcd. Start runs
+// servers as child processes, one after another over that data, on a port that stays the same.
+// StartAnother and StartReplica start more beside them, on other ports. The caller must end every
+// server, and then call the function that Open returns. WithTestbed calls it for its caller.
 //
 //	Testbed ── Start ──► Server = Child (process) + Target (address, credentials)
 //	   │                              │                   │

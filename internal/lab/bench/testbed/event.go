@@ -30,6 +30,13 @@ type Event struct {
 	Value  []byte // the ValueBytes right after the mark; empty if there is no mark
 }
 
+// ModifiedEvent returns the MODIFIED event of an object as JSON that ends with a line feed. The
+// object must be one line of JSON.
+func ModifiedEvent(object []byte) []byte {
+	event := append([]byte(`{"type":"MODIFIED","object":`), bytes.TrimSpace(object)...)
+	return append(event, "}\n"...)
+}
+
 // IsType reports whether an event has the type kind, such as "ADDED".
 func (e Event) IsType(kind string) bool {
 	// In protobuf the type is field 1, preceded by its length.
@@ -54,7 +61,7 @@ func ResourceVersion(head []byte) []byte {
 //
 // In JSON each event is one line; in protobuf it is a frame that starts with its length. A read of
 // the stream may cut an event anywhere, even inside the mark. carry therefore holds the last bytes
-// of the event that have arrived: one byte less than the length of mark and value.
+// of the event that have arrived: up to one byte less than the length of mark and value.
 type EventScanner struct {
 	Frames     bool   // the stream is protobuf; false: JSON
 	Mark       []byte // required; may be changed between two events

@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// FillConfig is the data to fill in: nodes and pods, or, if Secrets is set, secrets alone.
+// FillConfig is the data to fill in: nodes, pods and objects that go with them, or, if Secrets
+// is set, secrets in their place.
 type FillConfig struct {
 	Nodes   int    `json:"nodes,omitempty"`
 	Pods    int    `json:"pods,omitempty"`

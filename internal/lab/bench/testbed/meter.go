@@ -19,7 +19,8 @@ const ClockTick = 10 * time.Millisecond
 type Usage struct {
 	CPU time.Duration // user and system time of all threads, including ended threads
 	RSS int64         // resident bytes
-	// Peak is the highest RSS since the last successful ResetPeak, or since the process started.
+	// Peak is the highest RSS since the last successful ResetPeak, or since the process started. For
+	// a remote process it is RSS.
 	Peak int64
 }
 

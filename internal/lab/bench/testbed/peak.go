@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// PeakSampleInterval is the time between readings of RSS during PeakDuring. The readings
-// replace the kernel's peak where the kernel does not permit to reset it.
+// PeakSampleInterval is the time between readings of RSS during PeakDuring, for a process of
+// this machine. The readings replace the kernel's peak where the kernel does not permit to reset it.
 const PeakSampleInterval = 20 * time.Millisecond
 
-// maxTraceSamples bounds a trace. A full trace loses every second sample.
+// maxTraceSamples bounds a trace without its last sample. A full trace loses every second sample.
 const maxTraceSamples = 120
 
 // MemorySample is the RSS of a process at a time since the start of a trace.

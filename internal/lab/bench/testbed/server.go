@@ -26,8 +26,8 @@ type serverConfig struct {
 	timeout    time.Duration // from the start of the process to readiness
 }
 
-// Server is a child that serves, with its address and credentials. Child is nil for the server
-// of --at.
+// Server is a child that serves, with its address and credentials. Child is nil and Startup 0 for the
+// server of --at. A proxy and a floor server have only Child and Target.
 type Server struct {
 	*Child
 	Target     *Target

@@ -9,7 +9,7 @@ import (
 
 const (
 	// StampKey is the annotation that holds the stamp of a write: the time at which it was sent, in
-	// nanoseconds since 1970. Writers and watchers are one process, so they read the same clock.
+	// nanoseconds since 1970. Writers and watchers run on one machine and read its clock.
 	StampKey = "bench.millrace.io/sent"
 	// StampMark stands right before the stamp in an event's JSON.
 	StampMark = StampKey + `":"`
@@ -23,7 +23,7 @@ const (
 // FormatStamp returns the stamp of a time.
 func FormatStamp(at time.Time) string { return fmt.Sprintf("%0*d", StampDigits, at.UnixNano()) }
 
-// ParseStamp returns a stamp in nanoseconds since 1970, or zero if digits are no stamp.
+// ParseStamp returns a stamp in nanoseconds since 1970, or zero if digits are not a stamp.
 func ParseStamp(digits []byte) int64 {
 	n, err := strconv.ParseInt(string(digits), 10, 64)
 	if err != nil {
@@ -32,14 +32,8 @@ func ParseStamp(digits []byte) int64 {
 	return n
 }
 
-// ModifiedEvent returns the MODIFIED event of an object as one line of JSON.
-func ModifiedEvent(object []byte) []byte {
-	event := append([]byte(`{"type":"MODIFIED","object":`), bytes.TrimSpace(object)...)
-	return append(event, "}\n"...)
-}
-
-// WithStamp returns a copy of an event in which the stamp of at replaces its own stamp. An
-// event without a stamp is copied unchanged.
+// WithStamp returns a copy of an event of JSON in which the stamp of at replaces its own stamp.
+// An event without a stamp is copied unchanged.
 func WithStamp(event []byte, at time.Time) []byte {
 	restamped := bytes.Clone(event)
 	if i := bytes.Index(restamped, []byte(StampMark)); i >= 0 {

@@ -21,7 +21,7 @@ const dirAttempts = 10
 
 var errTaken = errors.New("another process has taken it for abandoned")
 
-// TemporaryDir makes a temporary directory. It also removes the directories of processes that
+// TemporaryDir creates a temporary directory. It also removes the directories of processes that
 // were killed. The caller must call remove.
 func TemporaryDir() (dir string, remove func(), err error) {
 	removeAbandoned(os.TempDir())
@@ -33,7 +33,7 @@ func TemporaryDir() (dir string, remove func(), err error) {
 	return dir, remove, err
 }
 
-// lockedDir makes a temporary directory and locks it. The error is errTaken if another process
+// lockedDir creates a temporary directory and locks it. The error is errTaken if another process
 // has removed it before it was locked.
 func lockedDir() (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp("", tempPrefix); err != nil {

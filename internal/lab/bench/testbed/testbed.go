@@ -129,7 +129,8 @@ type Config struct {
 	HTTP1 bool
 }
 
-// Testbed runs servers, one after another, over one data directory or one etcd.
+// Testbed runs servers, one after another, over one data directory or one etcd. Over an etcd of its
+// own it can also run several at once, and replicas beside them.
 //
 // Every measurement can therefore have a process of its own over the same data. No heap has
 // the garbage of filling, or of an earlier measurement. The price is a start of a server for each
@@ -139,13 +140,13 @@ type Testbed struct {
 	// Own is the path of this program, for children that run its commands.
 	Own  string
 	dir  string       // absolute
-	port int          // the same for all servers, so that kubeconfigs stay valid
+	port int          // the same for all servers of Start, so that kubeconfigs stay valid
 	etcd *etcdProcess // nil: each server has an embedded etcd, or is the server of --at
 	// existingData is set if the server of --at has data that must be removed.
 	existingData bool
 }
 
-// Open makes the directories of a Testbed, and starts etcd if Options.ExternalEtcd is set. The
+// Open creates the directories of a Testbed, and starts etcd if Options.ExternalEtcd is set. The
 // caller must call closeBed after all servers have ended. An error of closeBed says that objects may
 // be left in the server of --at. There is no such error without --at.
 func Open(ctx context.Context, cfg Config) (bed *Testbed, closeBed func() error, err error) {
@@ -192,7 +193,7 @@ func WithTestbed(ctx context.Context, cfg Config, measure func(*Testbed) error) 
 	return measure(bed)
 }
 
-// makeDirs makes the work directory and the directories below it. remove deletes the work
+// makeDirs creates the work directory and the directories below it. remove deletes the work
 // directory if it is temporary.
 func (b *Testbed) makeDirs() (remove func(), err error) {
 	remove = func() {}
@@ -264,8 +265,8 @@ func (b *Testbed) StartAnother(ctx context.Context, readPath, logName string) (*
 	return b.startServerOn(ctx, readPath, logName, port, data)
 }
 
-// startServerOn starts a server with a read path on a port. dataDir has its data, its keys and
-// its administrator's kubeconfig.
+// startServerOn starts a server with a read path on a port. dataDir has its keys, its
+// administrator's kubeconfig and, without an external etcd, its data.
 func (b *Testbed) startServerOn(ctx context.Context, readPath, logName string, port int, dataDir string) (*Server, error) {
 	cfg := b.serverConfig(readPath, logName)
 	cfg.port, cfg.kubeconfig = port, filepath.Join(dataDir, "admin.kubeconfig")
@@ -291,8 +292,8 @@ func (b *Testbed) startServerOn(ctx context.Context, readPath, logName string, p
 	return b.startMillrace(ctx, cfg)
 }
 
-// makeKeys makes the keys and certificates of a kube-apiserver, unless they exist. It starts and ends a
-// Millrace server that makes them.
+// makeKeys creates the keys and certificates of a kube-apiserver, unless they exist. It starts and
+// ends a Millrace server that creates them.
 func (b *Testbed) makeKeys(ctx context.Context, pki string) error {
 	if _, err := os.Stat(filepath.Join(pki, "apiserver.crt")); err == nil {
 		return nil
@@ -330,9 +331,9 @@ func (b *Testbed) End(ctx context.Context, s *Server) {
 	}
 }
 
-// ExplainExit returns the error of a measurement of a child. If the child has ended by itself,
-// the error says so, because err is then only a consequence. Otherwise the error is err. Both err and
-// child may be nil.
+// ExplainExit returns the error of a measurement of a child. If the child has ended by itself and
+// ctx has not ended, the error says so, because err is then only a consequence. Otherwise the error
+// is err. Both err and child may be nil.
 func (b *Testbed) ExplainExit(ctx context.Context, child *Child, err error) error {
 	if child == nil || ctx.Err() != nil || err == nil && !child.exited() {
 		return err

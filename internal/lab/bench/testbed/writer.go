@@ -22,7 +22,7 @@ type Change struct {
 	Body                     []byte
 }
 
-// ChangeFunc makes write i of a run. It is called at time at, right before the write is sent.
+// ChangeFunc returns write i of a run. It is called at time at, right before the write is sent.
 // Calls may be concurrent.
 type ChangeFunc func(i int, at time.Time) Change
 
@@ -62,7 +62,7 @@ func (w *Writer) FetchBody(ctx context.Context, r Request) ([]byte, error) {
 func (w *Writer) Close() { CloseAll(w.Conns) }
 
 // Emit sends a number of writes, at a rate in writes per second, which must be above 0. It
-// returns when the last write is acknowledged.
+// returns when all writes are acknowledged. Any status but 200 ends it with an error.
 func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	first := w.sent
 	w.sent += events
@@ -73,8 +73,9 @@ func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	})
 }
 
-// EmitDuring runs do, and sends writes at a rate until do has ended. It returns the number of
-// writes, and an error that joins the error of do and the error of the writes. At rate 0 there are no writes.
+// EmitDuring runs do, and sends writes at a rate until do has ended, and for up to half a second more.
+// An error of a write ends the writes, but not do. It returns the number of writes, and an error that
+// joins the error of do and the error of the writes. At rate 0 there are no writes.
 func (w *Writer) EmitDuring(ctx context.Context, rate float64, do func() error) (writes int, err error) {
 	if rate == 0 {
 		return 0, do()

@@ -15,8 +15,8 @@ type bench struct {
 	pods     []testbed.PodSample // one pod of each node; nil until a workload needs pods
 }
 
-// runEvents runs the event workloads on a server, and then last. After an interrupt last runs with
-// a context that ends after InterruptGrace.
+// runEvents runs the event workloads on a server, and then last, also if they failed. After an
+// interrupt last runs with a context that ends after InterruptGrace.
 func (b *bench) runEvents(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {
 	if b.opts.chosen.needsPods() && b.pods == nil {
 		var err error

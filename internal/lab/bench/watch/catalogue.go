@@ -55,8 +55,8 @@ type eventWorkload struct {
 	pair string
 }
 
-// eventWorkloads returns the catalogue, in the order in which workloads run. A workload comes right
-// after its pair: what earlier workloads have left in the server then costs both about the same.
+// eventWorkloads returns the catalogue, in the order in which workloads run. Workloads come right
+// after their pair: what earlier workloads have left in the server then costs both about the same.
 func eventWorkloads() []eventWorkload {
 	all := eventWorkload{kind: watchAll, watchers: 1000, rate: 20, byDefault: true, group: "all-*"}
 	floor := eventWorkload{kind: watchFloor, watchers: 1000, rate: 20, byDefault: true, group: "floor"}
@@ -134,8 +134,8 @@ type informerWorkload struct {
 	name      string
 	informers int
 	byDefault bool
-	// firstServerOnly workloads do not run on the second, stock server: it would need more memory
-	// than machines have.
+	// firstServerOnly workloads run on the first server alone: a stock server would need more
+	// memory than machines have.
 	firstServerOnly bool
 	// form is the encoding of the stream; set by expandForms.
 	form streamForm

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 )
 
-// NewCommand makes the command "bench watch". It starts servers.
+// NewCommand returns the command "bench watch".
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{

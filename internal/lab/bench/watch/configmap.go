@@ -49,7 +49,8 @@ func configMap(set string, i, round int, at time.Time) []byte {
 	return text
 }
 
-// properties returns the text of config map i. A tenth of its lines change in each round.
+// properties returns the text of config map i. Two tenths of its lines change from round to round: one
+// tenth gets new values, and another its first ones again.
 func properties(i, round int) string {
 	words := strings.Fields(contentWords)
 	constant := rand.New(rand.NewPCG(uint64(i), 0))

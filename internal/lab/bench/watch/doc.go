@@ -7,6 +7,6 @@
 //	watcherGroup ◄────────────────────────────────────────┘
 //	   takes the time of the write out of each event
 //
-// Writer and watchers share this process, and so one clock. The measurement ends when all events of
-// the measured writes have arrived: the CPU belongs to exactly these events.
+// Writer and watchers run on one machine, and so share one clock. The measurement ends when all
+// events of the measured writes have arrived: the CPU belongs to exactly these events.
 package watch

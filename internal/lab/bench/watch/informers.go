@@ -39,8 +39,8 @@ const (
 	// bodySizeTolerance is the number of bytes by which two bodies of the same LIST may differ:
 	// their resource versions may differ in length.
 	bodySizeTolerance = 64
-	// memoryReturnTime is the time after the last bookmark in which a server can return
-	// memory to the system.
+	// memoryReturnTime bounds the time after the last bookmark in which a server can return
+	// memory to the system. It is --rest if that is shorter.
 	memoryReturnTime = 30 * time.Second
 )
 
@@ -57,11 +57,11 @@ type informersResult struct {
 	IdleBytes            int64         `json:"idleBytes"`
 	PeakBytes            int64         `json:"peakBytes"`
 	ReadyBytes           int64         `json:"readyBytes,omitempty"` // at the start of the measurement
-	AfterBytes           int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
+	AfterBytes           int64         `json:"afterBytes,omitempty"` // Rest, or memoryReturnTime if that is less, after Seconds
 	CPUSeconds           float64       `json:"cpuSeconds"`
 	CPUMillisPerMB       float64       `json:"cpuMillisPerMB"`
 	ClientCPUMillisPerMB float64       `json:"clientCPUMillisPerMB"`
-	Seconds              float64       `json:"seconds"`       // until the last informer had its bookmark
+	Seconds              float64       `json:"seconds"`       // until the last informer had its bookmark or its LIST
 	MedianSeconds        float64       `json:"medianSeconds"` // of the informers that are not slow
 	// Restarts is the number of restarts of all informers together.
 	Restarts int `json:"restarts,omitempty"`
@@ -293,7 +293,7 @@ func (r *informerRun) readObjects(ctx context.Context, totals *informerTotals, c
 }
 
 // body returns a reader of an answer's body. The reader adds the bytes to count as they were sent.
-// It decompresses a watch-list, but no LIST, because only the size of a LIST is used.
+// It decompresses a watch-list, but not a LIST, because only the size of a LIST is used.
 func (r *informerRun) body(resp *http.Response, count *int64) (io.Reader, error) {
 	wire := &wireReader{Reader: resp.Body, bytes: count}
 	if resp.Header.Get("Content-Encoding") != testbed.EncodingGzip || r.lists {

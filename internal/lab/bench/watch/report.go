@@ -17,8 +17,8 @@ type report struct {
 	ExternalEtcd bool                 `json:"externalEtcd,omitempty"`
 	Data         []testbed.FillConfig `json:"data,omitempty"` // filled in by this run
 	Servers      []serverReport       `json:"servers"`
-	// Floor and FloorInformers have the results of a plain Go HTTP server, which sends the event
-	// and the watch-list of Servers[0].
+	// Floor and FloorInformers have the results of a plain Go HTTP server, which sends an event and
+	// the watch-list of Servers[0]. The event is made up if no event workload ran on servers.
 	Floor          []result          `json:"floor,omitempty"`
 	FloorInformers []informersResult `json:"floorInformers,omitempty"`
 	Notes          []string          `json:"notes,omitempty"`
@@ -77,8 +77,8 @@ func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteReport(out, format, r, r.text)
 }
 
-// interruptionNotes returns a note for each measurement in which a server ended a watch, or an
-// answer, too early.
+// interruptionNotes returns a note for each measurement of a server in which watches were resumed, or
+// informers restarted.
 func (r *report) interruptionNotes() []string {
 	var lines []string
 	for _, s := range r.Servers {

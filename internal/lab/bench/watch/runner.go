@@ -116,8 +116,8 @@ func (r *runner) openWatches(g *watcherGroup, s eventWorkload, uris []string) er
 	return g.open(uris, min(s.conns, len(uris)))
 }
 
-// emitAndAwait makes events, and returns when all watchers have received them. took is the time
-// until the last write was acknowledged.
+// emitAndAwait sends writes, and returns when all watchers that read have received their events. took is
+// the time until the last write was acknowledged.
 func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, source eventSource, events int) (took time.Duration, err error) {
 	expected := g.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
 	start := time.Now()
@@ -128,8 +128,8 @@ func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, source eventSour
 	return took, g.await(expected, arrivalTimeout)
 }
 
-// measure makes the measured events, and returns their cost without OpenSeconds and OpenMicros. It
-// closes g.
+// measure sends the measured writes, and returns the cost of their events without OpenSeconds and
+// OpenMicros. It closes g.
 func (r *runner) measure(g *watcherGroup, s eventWorkload, source eventSource) (result, error) {
 	r.meter.ResetPeak()
 	before, err := r.meter.Read()
@@ -178,8 +178,9 @@ func newServerCost(cpu time.Duration, aloneMicros float64, res result) *serverCo
 // micros returns a duration in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// prepare creates the objects that are watched, and measures writes to them without watchers. It
-// returns the source of events, and the resource version after which watches start.
+// prepare creates the config maps that are watched, or finds the pods. It measures writes to them
+// without watchers, unless that was done before. It returns the source of events, and the resource
+// version after which watches start.
 func (r *runner) prepare(ctx context.Context, s eventWorkload) (source eventSource, resourceVersion string, err error) {
 	if s.kind == watchFloor {
 		return floor.Emitter{Target: r.target}, "", nil

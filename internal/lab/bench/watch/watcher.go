@@ -29,7 +29,8 @@ const maxFruitless = 3
 
 // follow receives events until the group is closed. If the server ends the watch, follow resumes it
 // after its last event, as client-go does: servers end watches that read too slowly. Events then
-// come late, but all events come.
+// come late, but all events come. The end of a watch in protobuf, or of a stream of the floor, is an
+// error.
 func (w *watcher) follow(resp *http.Response) error {
 	for fruitless := 0; ; {
 		last, ended := w.read(resp)
@@ -84,7 +85,7 @@ func (w *watcher) read(resp *http.Response) (last string, ended error) {
 	return cmp.Or(string(testbed.ResourceVersion(head)), unknownRevision), ended
 }
 
-// unknownRevision stands for the resource version of an event that has none.
+// unknownRevision stands for the resource version of an event whose first bytes have none.
 const unknownRevision = "?"
 
 // arrive counts an event that has arrived at time now, in nanoseconds since 1970.

@@ -27,7 +27,7 @@ func (c *clock) schedule(at float64, call func()) {
 	c.queue = slices.Insert(c.queue, i, scheduledCall{at, call})
 }
 
-// run makes all calls until there are none, or until stop returns true.
+// run runs all calls until there are none, or until stop returns true.
 func (c *clock) run(stop func() bool) {
 	for len(c.queue) > 0 && !stop() {
 		next := c.queue[0]

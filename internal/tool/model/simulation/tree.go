@@ -38,7 +38,7 @@ type Tier struct {
 	FollowSeconds float64 // per event that the process takes from the tier before
 	FeedSeconds   float64 // per event and process of the next tier
 	EventSeconds  float64 // per event and watcher
-	// ByteSeconds is the time of the network card per byte. 0: the network is no limit.
+	// ByteSeconds is the time of the network card per byte. 0: the network is not a limit.
 	ByteSeconds float64
 }
 
@@ -78,7 +78,7 @@ type Result struct {
 
 // Bounds of a run.
 const (
-	// maxProcesses is the most processes of a tier that are simulated.
+	// maxProcesses is the most processes of a tier that are simulated, unless they share processors.
 	maxProcesses = 16
 	// maxJobs bounds the jobs that a machine has at the same time. More jobs are an overload.
 	maxJobs = 1000
@@ -180,7 +180,7 @@ func (r *simulator) scheduleWrites(class *Class, at float64) {
 	})
 }
 
-// write makes a write. Its event is at all processes of the root some time later.
+// write starts a write. Its event is at all processes of the root some time later.
 func (r *simulator) write(class *Class) {
 	r.result.Writes++
 	began, took := r.clock.now, r.cfg.Write.sample(r.random)

@@ -136,7 +136,7 @@ func decodeJSON(raw []byte) (Frame, error) {
 }
 
 // fill sets the fields that an object's metadata has. An error says that the resource version
-// is no number.
+// is not a number.
 func (f *Frame) fill(meta *metav1.ObjectMeta) (err error) {
 	f.Key = Key{meta.Namespace, meta.Name}
 	f.Labels = meta.Labels

@@ -42,7 +42,7 @@ func Validate(t *Truth, w *Watch) error {
 }
 
 // Initial checks that the initial events equal the state at one revision, which is not older
-// than the requested revision.
+// than the requested revision. If the events broke off, they must be a part of that state.
 func Initial(t *Truth, w *Watch) error {
 	if b := w.initialState(t); !b.valid {
 		return frameFault(-1, "%d events that look like initial ones are the state at no revision from %d on", b.events, max(w.Revision, t.From))
@@ -213,8 +213,8 @@ func Atomic(t *Truth, w *Watch) error {
 	return nil
 }
 
-// Bookmarks checks that bookmarks come only if the client allows them, and that no event follows
-// a bookmark which covers the event's revision.
+// Bookmarks checks that bookmarks come only if the client allows them, have a revision, and come after
+// the initial events. No event may follow a bookmark that covers the event's revision.
 func Bookmarks(t *Truth, w *Watch) error {
 	b := w.initialState(t)
 	var bookmark *Frame
@@ -270,7 +270,8 @@ func Transitions(t *Truth, w *Watch) error {
 	return nil
 }
 
-// Terminated checks that an ERROR is the last frame and has a complete Status.
+// Terminated checks that an ERROR is the last frame and has a status code. All other frames must be
+// events or bookmarks.
 func Terminated(_ *Truth, w *Watch) error {
 	for i := range w.Frames {
 		f := &w.Frames[i]

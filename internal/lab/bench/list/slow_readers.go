@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// stalledClients is the default number of clients. Every second client is slow.
-	stalledClients = 64
-	// stalledReadBytes is the number of bytes that a slow reader reads between two pauses.
-	stalledReadBytes = 256 << 10
+	// slowReadersClients is the default number of clients. Every second client is slow.
+	slowReadersClients = 64
+	// slowReadersBytes is the number of bytes that a slow reader reads between two pauses.
+	slowReadersBytes = 256 << 10
 	// bodySizeTolerance is the number of bytes by which two bodies of the same LIST may differ:
 	// their resource versions may differ in length.
 	bodySizeTolerance = 64
 )
 
-// stalledResult is the cost of LISTs that are sent at the same time. Half of them are read slowly.
-type stalledResult struct {
+// slowReadersResult is the cost of LISTs that are sent at the same time. Half of them are read slowly.
+type slowReadersResult struct {
 	Clients     int            `json:"clients"`
-	Stall       time.Duration  `json:"stallNanos"` // shortest time of a slow reader
+	Stall       time.Duration  `json:"stallNanos"` // the least time that a slow reader takes for a body
 	BodyBytes   int64          `json:"bodyBytes"`
 	Rest        time.Duration  `json:"restNanos"`   // before IdleBytes is read
 	IdleBytes   int64          `json:"idleBytes"`   // RSS before any LIST
@@ -34,7 +34,7 @@ type stalledResult struct {
 	PeakBytes   int64          `json:"peakBytes"`
 	Fast        readerOutcomes `json:"fast"`
 	Slow        readerOutcomes `json:"slow"`
-	// FirstFailure is the error of the first client whose LIST was incomplete.
+	// FirstFailure is the error of one incomplete LIST, of a fast client if there is one.
 	FirstFailure string `json:"firstFailure,omitempty"`
 
 	Error string `json:"error,omitempty"` // not empty: nothing was measured
@@ -43,7 +43,7 @@ type stalledResult struct {
 // readerOutcomes counts how the LISTs of the fast or the slow clients ended.
 type readerOutcomes struct {
 	Complete int     `json:"whole"`
-	CutOff   int     `json:"cutOff"`
+	Failed   int     `json:"cutOff"`  // any other error
 	Refused  int     `json:"refused"` // answered with another status than 200
 	Seconds  float64 `json:"seconds"` // median of the complete LISTs
 }
@@ -55,31 +55,31 @@ type outcome struct {
 	err  error
 }
 
-// runStalled measures the section list-stalled.
-func (b *bench) runStalled(ctx context.Context, l *load.Loader, s *serverReport) error {
-	res := stalledResult{Clients: stalledClients, Stall: b.opts.stall, Rest: b.opts.rest}
+// runSlowReaders measures the section list-stalled.
+func (b *bench) runSlowReaders(ctx context.Context, l *load.Loader, s *serverReport) error {
+	res := slowReadersResult{Clients: slowReadersClients, Stall: b.opts.stall, Rest: b.opts.rest}
 	if b.opts.plan.Concurrency > 0 {
 		res.Clients = b.opts.plan.Concurrency
 	}
-	b.progress.Step("%s, %d clients", listStalled, res.Clients)
-	w, err := b.workloadOf(workloadSpec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
+	b.progress.Step("%s, %d clients", listSlowReaders, res.Clients)
+	w, err := b.workloadOf(workloadSpec{name: listSlowReaders, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
 	if err == nil {
-		w.Name = listStalled
-		err = measureStalled(ctx, l, w, &res)
+		w.Name = listSlowReaders
+		err = measureSlowReaders(ctx, l, w, &res)
 	}
 	if err != nil {
 		res.Error = err.Error()
 	}
-	s.Stalled = &res
+	s.SlowReaders = &res
 	return b.reportFailure(ctx, err)
 }
 
-// measureStalled sends one LIST, and then all LISTs at once. It sets the results in res.
-func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *stalledResult) error {
+// measureSlowReaders sends one LIST, and then all LISTs at once. It sets the results in res.
+func measureSlowReaders(ctx context.Context, l *load.Loader, w load.Workload, res *slowReadersResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+testbed.MaxRests*res.Rest,
-		fmt.Errorf("run %s: not done within --timeout=%s", listStalled, l.Plan.Timeout))
+		fmt.Errorf("run %s: not done within --timeout=%s", listSlowReaders, l.Plan.Timeout))
 	defer cancel()
-	idle, err := l.Meter.AwaitIdleWithProgress(ctx, l.Progress, listStalled, res.Rest)
+	idle, err := l.Meter.AwaitIdleWithProgress(ctx, l.Progress, listSlowReaders, res.Rest)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	if err := testbed.Sleep(ctx, l.Plan.Settle); err != nil {
 		return err
 	}
-	run := &stalledRun{loader: l, workload: w, size: first.Bytes, stall: res.Stall}
+	run := &slowReadersRun{loader: l, workload: w, size: first.Bytes, stall: res.Stall}
 	var outcomes []outcome
 	before, peak, err := l.Meter.PeakDuring(func() error {
 		outcomes = run.sendAll(ctx, res.Clients)
@@ -112,8 +112,8 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	return nil
 }
 
-// count sets Fast, Slow and FirstFailure by the outcomes.
-func (res *stalledResult) count(outcomes []outcome) {
+// count sets Fast, Slow and FirstFailure from the outcomes.
+func (res *slowReadersResult) count(outcomes []outcome) {
 	for _, slow := range []bool{false, true} {
 		var r readerOutcomes
 		var took []time.Duration
@@ -127,7 +127,7 @@ func (res *stalledResult) count(outcomes []outcome) {
 			case errors.As(o.err, &status):
 				r.Refused++
 			default:
-				r.CutOff++
+				r.Failed++
 			}
 			if o.err != nil && res.FirstFailure == "" {
 				res.FirstFailure = o.err.Error()
@@ -145,16 +145,16 @@ func (res *stalledResult) count(outcomes []outcome) {
 	}
 }
 
-// stalledRun sends LISTs at the same time, and reads each to its end.
-type stalledRun struct {
+// slowReadersRun sends LISTs at the same time, and reads each to its end.
+type slowReadersRun struct {
 	loader   *load.Loader
 	workload load.Workload
 	size     int64         // of a complete body
-	stall    time.Duration // shortest time of a slow reader
+	stall    time.Duration // the least time that a slow reader takes for a body
 }
 
 // sendAll runs all clients, and returns their outcomes when all clients have ended.
-func (r *stalledRun) sendAll(ctx context.Context, clients int) []outcome {
+func (r *slowReadersRun) sendAll(ctx context.Context, clients int) []outcome {
 	outcomes := make([]outcome, clients)
 	var group sync.WaitGroup
 	for i := range outcomes {
@@ -169,9 +169,9 @@ func (r *stalledRun) sendAll(ctx context.Context, clients int) []outcome {
 	return outcomes
 }
 
-// read sends one LIST and reads it. A slow reader reads at a rate at which a complete body
-// takes stall. The error says why the LIST is incomplete.
-func (r *stalledRun) read(ctx context.Context, slow bool) error {
+// read sends one LIST and reads it. A slow reader spreads a complete body over stall. The error
+// says why the LIST is incomplete.
+func (r *slowReadersRun) read(ctx context.Context, slow bool) error {
 	window := 0
 	if slow {
 		window = testbed.SlowWindow
@@ -193,7 +193,7 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	start := time.Now()
 	var total int64
 	for {
-		n, err := io.ReadFull(resp.Body, c.Buffer[:stalledReadBytes])
+		n, err := io.ReadFull(resp.Body, c.Buffer[:slowReadersBytes])
 		total += int64(n)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -210,8 +210,8 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	}
 }
 
-// checkSize returns an error if a body that has ended is incomplete.
-func (r *stalledRun) checkSize(total int64) error {
+// checkSize returns an error if a body has another size than the first one.
+func (r *slowReadersRun) checkSize(total int64) error {
 	if total < r.size-bodySizeTolerance || total > r.size+bodySizeTolerance {
 		return fmt.Errorf("the body ended after %d bytes, where the first body had %d", total, r.size)
 	}
