@@ -70,9 +70,8 @@ func (f *Form) WarmGzip(run EntryRun) (more bool, err error) {
 	return true, nil
 }
 
-// CanNormalize reports whether the form has a transcoder, without which NormalizeAhead
-// does nothing.
-func (f *Form) CanNormalize() bool { return f.cfg.Transcoder != nil }
+// CanNormalize reports whether NormalizeAhead finds normal forms.
+func (f *Form) CanNormalize() bool { return f.cfg.Transcoder.CanNormalize() }
 
 // NormalizeAhead finds the normal forms of a group's objects (transcode.Normalizer) before their
 // first reader.

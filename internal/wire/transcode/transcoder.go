@@ -97,10 +97,16 @@ func (t *Transcoder) normalize(e *entry.Entry) bool {
 	return found
 }
 
+// CanNormalize reports whether NormalizeAhead finds normal forms now. It does not for metadata
+// alone, nor while transcoding is stopped.
+func (t *Transcoder) CanNormalize() bool {
+	return t != nil && t.normalizer != nil && !t.stopped.Load()
+}
+
 // NormalizeAhead finds the normal form of an entry that would be refused as it is stored, before
 // a client asks for it. It uses and returns a buffer.
 func (t *Transcoder) NormalizeAhead(buf []byte, e *entry.Entry) []byte {
-	if t == nil || t.stopped.Load() || t.normalizer == nil || e.NormalOf(t.normalizer) != nil {
+	if !t.CanNormalize() || e.NormalOf(t.normalizer) != nil {
 		return buf
 	}
 	if !t.normalizer.expects() {

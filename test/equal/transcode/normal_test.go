@@ -102,7 +102,7 @@ func olderPods(tb testing.TB, v *version, n, size int) []*entry.Entry {
 }
 
 // TestNormalizeAhead has pods normalized before they are read: no read is refused then. Pods that
-// are stored as they would be now stay as they are.
+// are stored as they would be now stay as they are. A form of the metadata alone cannot do it.
 func TestNormalizeAhead(t *testing.T) {
 	v := versionOf(t, "v1", "Pod")
 	proofs := transcode.NewProofs(transcode.Config{Sample: 1 << 30})
@@ -139,6 +139,13 @@ func TestNormalizeAhead(t *testing.T) {
 	}
 	if !normalizer.HasFound() {
 		t.Fatal("no pod was normalized")
+	}
+	metadata, err := v.tables.Metadata("v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !made.CanNormalize() || transcode.New(metadata, transcode.ObjectJSON, "metadata", proofs, normalizer).CanNormalize() {
+		t.Error("forms of metadata alone can normalize, or forms of whole objects cannot")
 	}
 	var buf []byte
 	for i := range older {
