@@ -33,7 +33,7 @@ func (s *Server) printWelcome() {
 	fmt.Fprintln(s.out)
 }
 
-// absolute returns the path itself where the working directory is unknown.
+// absolute returns path as an absolute one, or unchanged if the working directory is unknown.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

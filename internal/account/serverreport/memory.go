@@ -7,16 +7,16 @@ type MemoryReport struct {
 	Time time.Time `json:"time"`
 	// Resident is the process's resident memory.
 	Resident int64 `json:"resident"`
-	// Limit is the memory of its cgroup or of the machine.
+	// Limit is the machine's memory, or the limit of the process's cgroup if that is less.
 	Limit int64 `json:"limit"`
-	// Heap is the part of Go's heap that is in use.
+	// Heap is the size of the in-use spans of Go's heap, as runtime.MemStats.HeapInuse.
 	Heap       int64 `json:"heap"`
 	Goroutines int   `json:"goroutines"`
 	// Wire is the size of the wire cache.
 	Wire int64 `json:"wire"`
 	// WireLimit is the budget of the wire cache.
 	WireLimit int64 `json:"wireLimit"`
-	// Resources are the resources with objects, the largest first.
+	// Resources are the resources with objects or a log, the largest first.
 	Resources []ResourceMemory `json:"resources"`
 }
 
@@ -24,7 +24,7 @@ type MemoryReport struct {
 type ResourceMemory struct {
 	Resource string `json:"resource"`
 	Objects  int    `json:"objects"`
-	// Values is the size of packed objects.
+	// Values is the size of the stored objects in memory, packed or not.
 	Values int64 `json:"values"`
 	// Log is what events hold in addition.
 	Log int64 `json:"log"`

@@ -52,11 +52,11 @@ type Watcher struct {
 	// State is "initial" or "following", or the stage that the watch waits for: "client" or
 	// "connection".
 	State string `json:"state"`
-	// BehindEvents is how many events the watch was not sent.
+	// BehindEvents is at most how many events have not been sent to the watch yet.
 	BehindEvents int64 `json:"behindEvents"`
 	// BehindBytes estimates the bytes of these events.
 	BehindBytes int64 `json:"behindBytes"`
-	// BehindSeconds is the age of the oldest event that the watch was not sent.
+	// BehindSeconds is the age of the oldest event that has not been sent yet.
 	BehindSeconds float64 `json:"behindSeconds"`
 	Events        uint64  `json:"events"`
 	Bytes         uint64  `json:"bytes"`

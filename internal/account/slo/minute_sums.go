@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// minuteSums adds up the last minute of one resource, or of several. It is large, so a
-// report makes one for each resource and merges them.
+// minuteSums adds up the last minute of one resource, or of several. A report creates one for each
+// resource, because findings need them, and merges them into the total. Each takes some 60 KB.
 type minuteSums struct {
 	spans  tally
 	stages [spanStageCount]tally
@@ -119,8 +119,8 @@ func (sums *minuteSums) report(name string, objective time.Duration, p *serverre
 	return row
 }
 
-// metWithoutClients reports whether some events waited for their clients, and the
-// others meet the objective.
+// metWithoutClients reports whether some late events waited mostly for their clients, and the
+// objective is met without these events.
 func (sums *minuteSums) metWithoutClients() bool {
 	byClients := sums.lateBy[clientIndex]
 	return byClients > 0 && float64(sums.late-byClients) <= errorBudget*float64(sums.spans.count-byClients)

@@ -12,13 +12,13 @@ import (
 )
 
 // process measures whether this process runs when it should. It measures how late timers
-// fire, how long ready goroutines wait for a thread, and how much CPU the process uses. Run
-// measures, and reports read.
+// fire, how long ready goroutines wait for a processor, and how much CPU the process uses.
+// Watches.Run measures, and reports read.
 type process struct {
 	mu struct {
 		sync.Mutex
 		delay, scheduling slidingMinute[sketch]
-		// samples are from the last minute, the oldest first.
+		// samples cover the last minute, the oldest first: all but the first are younger.
 		samples []cpuSample
 		// priorCounts are the runtime's latency counts at the last sample.
 		priorCounts []uint64

@@ -193,7 +193,7 @@ func (s *SendAccount) dropFront(done int) {
 // withLock calls use with the transport's lock held. returned is how many writes to the
 // connection have returned.
 func (s *SendAccount) withLock(use func(returned uint64)) {
-	s.watch.Transport.Locked(use)
+	s.watch.Transport.WithLock(use)
 }
 
 // delivered returns what was written by writes that have returned.

@@ -15,7 +15,7 @@ type idleStream struct{}
 
 func (idleStream) Behind(uint64) (events, bytes int64, oldest time.Time) { return 0, 0, time.Time{} }
 func (idleStream) Waits() (window, write time.Time)                      { return time.Time{}, time.Time{} }
-func (idleStream) Locked(use func(returned uint64))                      { use(0) }
+func (idleStream) WithLock(use func(returned uint64))                    { use(0) }
 func (idleStream) Size() (events int, bytes int64, oldest time.Time)     { return 0, 0, time.Time{} }
 
 // openWatch opens the watch i.

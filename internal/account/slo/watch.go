@@ -11,13 +11,12 @@ import (
 //
 // It has the same fields as pull.Write, so that a pull.Write can be converted to a Write.
 type Write struct {
-	// Number counts the writes of a connection, from 1. It is 0 for a watch that has no
-	// Transport.
+	// Number counts the writes of a connection, from 1. All fields but Number, FillBegan and
+	// Local are valid once the write has returned.
 	Number uint64
 	// FillBegan is when the writer began to fill its buffer.
 	FillBegan time.Time
-	// Began and Ended are the times of the write itself. They and the fields below are set
-	// when the write has returned.
+	// Began and Ended are the times of the write itself.
 	Began, Ended time.Time
 	// BusySince is the time from which on the connection had something to write without a pause.
 	BusySince time.Time
@@ -70,13 +69,14 @@ type Transport interface {
 	// the window is open. Waits also returns since when a write has been going on. It is zero
 	// between writes.
 	Waits() (windowClosed, writeBegan time.Time)
-	// Locked calls use with the lock that SendAccount.Placed is called with. returned is how
+	// WithLock calls use with the lock that SendAccount.Placed is called with. returned is how
 	// many writes to the connection have returned. use must not block.
-	Locked(use func(returned uint64))
+	WithLock(use func(returned uint64))
 }
 
-// Watch is the account of one watch. It counts initial events and bookmarks itself. The
-// events that follow are counted by its SendAccount. A nil Watch counts nothing.
+// Watch is the account of one watch. It counts the initial events, and the bytes that the request's
+// goroutine writes: ordinary bookmarks and the end. SendAccount counts all that workers send. A nil
+// Watch counts nothing.
 type Watch struct {
 	set      *Watches
 	id       uint64
@@ -84,14 +84,14 @@ type Watch struct {
 	buffer   *deliveryBuffer
 	// openedOffset is the time of Open, as an offset from Watches.startedAt.
 	openedOffset time.Duration
-	// events and bytes count what has no span: initial events and bookmarks.
+	// events and bytes count what has no span.
 	events, bytes atomic.Uint64
 	// account is nil while initial events are sent.
 	account atomic.Pointer[SendAccount]
 	WatchInfo
 }
 
-// AddWithoutSpan counts initial events and bookmarks, which have no spans. bytes is their size.
+// AddWithoutSpan counts events and bytes that have no spans. A bookmark adds bytes and no event.
 func (w *Watch) AddWithoutSpan(bytes, events int) {
 	if w == nil {
 		return
@@ -128,8 +128,8 @@ func (w *Watch) delivered() (events, bytes, followed uint64) {
 	return events, bytes, followed
 }
 
-// Expired counts that the client was told to list again, because the log no longer had
-// the watch's position.
+// Expired counts and logs a watch that ended because the log no longer had its position. The client
+// has to list again.
 func (w *Watch) Expired() {
 	if w == nil {
 		return

@@ -48,8 +48,8 @@ func (a *fakeStream) Behind(sent uint64) (events, bytes int64, oldest time.Time)
 func (a *fakeStream) Size() (events int, bytes int64, oldest time.Time) {
 	return int(a.events), a.events * 100, a.oldest
 }
-func (a *fakeStream) Waits() (window, write time.Time) { return a.window, a.write }
-func (a *fakeStream) Locked(use func(returned uint64)) { use(a.returned) }
+func (a *fakeStream) Waits() (window, write time.Time)   { return a.window, a.write }
+func (a *fakeStream) WithLock(use func(returned uint64)) { use(a.returned) }
 
 // testWatch is a watch with its SendAccount.
 type testWatch struct {

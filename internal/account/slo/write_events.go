@@ -13,7 +13,7 @@ import (
 // watches there are. All of these events have the same span, since they arrived together and
 // leave with the same write. So the span is computed and counted once.
 //
-// The caller of SendAccount.Placed holds the transport's lock (Transport.Locked), which guards
+// The caller of SendAccount.Placed holds the transport's lock (Transport.WithLock), which guards
 // the writeEvents.
 type writeEvents struct {
 	byBuffer []bufferEvents

@@ -103,7 +103,7 @@ func (m manager) WithSource(source aggregated.Source) aggregated.ResourceManager
 }
 
 // AddInvalidationCallback implements aggregated.ResourceManager. A callback replaces the
-// one before. It is called with locks held, and must not call the manager.
+// one before. It may be called with locks held and concurrently, and must not call the manager.
 func (m manager) AddInvalidationCallback(callback func()) { m.documents.callback.Store(&callback) }
 
 // ServeHTTP implements http.Handler.

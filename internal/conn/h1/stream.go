@@ -288,8 +288,8 @@ func (s *stream) Waits() (windowClosed, writeBegan time.Time) {
 	return time.Time{}, s.mu.clock.WritingSince()
 }
 
-// Locked implements pull.Puller.
-func (s *stream) Locked(use func(returned uint64)) {
+// WithLock implements pull.Puller.
+func (s *stream) WithLock(use func(returned uint64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use(s.mu.clock.ReturnedWrites())

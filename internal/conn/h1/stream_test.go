@@ -228,7 +228,7 @@ func TestEventIsSentAtOnce(t *testing.T) {
 		want = fmt.Sprint("event ", i)
 		f.add(nil, []byte(want))
 	}
-	f.puller.Locked(func(returned uint64) {
+	f.puller.WithLock(func(returned uint64) {
 		if returned == 0 || returned > 100 {
 			t.Errorf("%d writes have returned, want 1 to 100", returned)
 		}

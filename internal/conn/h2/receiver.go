@@ -95,8 +95,8 @@ func (c *conn) unlockAndDeliver(receiver pull.Receiver, bytes []byte) (written b
 	return written
 }
 
-// Locked implements pull.Puller.
-func (r *response) Locked(use func(returned uint64)) {
+// WithLock implements pull.Puller.
+func (r *response) WithLock(use func(returned uint64)) {
 	c := r.stream.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()

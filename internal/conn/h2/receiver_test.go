@@ -28,7 +28,7 @@ type recordingFeed struct {
 
 // inFlight reports whether the last write has not returned.
 func (f *recordingFeed) inFlight() (is bool) {
-	f.puller.Locked(func(returned uint64) {
+	f.puller.WithLock(func(returned uint64) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		is = f.number > returned

@@ -79,10 +79,10 @@ type Puller interface {
 	// large enough. writeBegan is since when a write to the connection has been in progress. It
 	// is zero between writes. Waits may be called from any goroutine.
 	Waits() (windowClosed, writeBegan time.Time)
-	// Locked calls use with the connection's lock held: meanwhile no Receiver.Placed is
+	// WithLock calls use with the connection's lock held: meanwhile no Receiver.Placed is
 	// in progress. returned is the number of writes that have returned. use must not
 	// block or call the Puller back.
-	Locked(use func(returned uint64))
+	WithLock(use func(returned uint64))
 	// Wake asks a worker to call the source soon; several calls before that count as one.
 	// It never blocks. It may be called from any goroutine, with any lock held, and also
 	// before and after Pull, when it has no effect.

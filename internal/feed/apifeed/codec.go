@@ -22,8 +22,8 @@ type codec interface {
 	frames(*bufio.Reader) func() (frame, error)
 }
 
-// jsonCodec reads JSON. A stored object has its version and kind, as an item of a list of
-// custom resources has. Items of other lists get them here.
+// jsonCodec reads JSON. A stored object names its version and kind. Items of a list of custom
+// resources do, and list adds both names to the items of other lists.
 type jsonCodec struct{}
 
 func (jsonCodec) mediaType() string      { return "application/json" }

@@ -20,8 +20,8 @@ type Config struct {
 	Client *http.Client
 	// URL is the collection of all objects of the resource in one version.
 	URL string
-	// Protobuf asks for protobuf, which only built-in kinds have. Other kinds come as
-	// JSON.
+	// Protobuf asks for protobuf instead of JSON. It must not be set for custom resources,
+	// which have no protobuf.
 	Protobuf bool
 	// Verbatim says that objects are sent on as they come. The feed then also keeps what the
 	// server sends around them (Feed.Surroundings).
@@ -53,10 +53,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Feed follows one resource with a single watch. While readers of a resource that does not
-// change wait for a proof, there is a short second watch. The watch begins with all objects
-// (KEP-3157), or after a list in pages where the server has no such watches. When it ends,
-// the next one resumes where it ended.
+// Feed follows one resource with a single watch. The watch begins with all objects (KEP-3157), or
+// after a list in pages where the server has no such watches. When it ends, the next one resumes
+// where it ended. While readers of a resource that does not change wait for a proof, there is a
+// short second watch.
 //
 //	  ┌───── 410, sent otherwise, or another history of this resource alone ─────┐
 //	  ▼                                                                          │
@@ -97,10 +97,10 @@ type Feed struct {
 	// heardAt is when the watch last told something: that it has begun, an event or a
 	// bookmark.
 	heardAt atomic.Pointer[time.Time]
-	// depth is how many replicas events have come through at this side of the watch. It is 0
-	// before the first one.
+	// depth is the number of replicas that an event has passed when the sink gets it, this one
+	// included. It is 0 before the first watch.
 	depth atomic.Int64
-	// interval is ProgressWithin.
+	// interval is ProgressWithin, in nanoseconds.
 	interval atomic.Int64
 	// surroundings is nil before learn.
 	surroundings atomic.Pointer[Surroundings]
@@ -117,7 +117,7 @@ type Feed struct {
 
 	// loaded says that the sink has all objects.
 	loaded bool
-	// loadedAt is the time of the last load.
+	// loadedAt is the time of the last load from the server or a sibling.
 	loadedAt time.Time
 	// listsOnly says that the server has no watches that begin with all objects in order.
 	listsOnly bool
@@ -128,8 +128,7 @@ type Feed struct {
 	// witness is what the sink got last.
 	witness feed.Witness
 	// left is the connection of a watch that stood still, which the next watch does not use.
-	// conn is the connection of the present watch.
-	left, conn net.Conn
+	left net.Conn
 	// told is the state that the log was told last. It is nil while the feed follows.
 	told error
 	// bookmarkRead says that the surroundings have a bookmark as it was sent.
@@ -268,7 +267,7 @@ type object struct {
 	revision        int64
 	// value is the object in a stored form. It belongs to the object.
 	value []byte
-	// hasKind says that the value has the object's kind. It is set for JSON.
+	// hasKind says that the server sent the object with its kind. Only JSON sets it.
 	hasKind bool
 	// endsInitial says that the object is the bookmark after all initial events.
 	endsInitial bool

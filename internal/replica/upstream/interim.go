@@ -14,7 +14,8 @@ import (
 // the answer's, and would send 200 for the real one.
 type finalWriter struct {
 	http.ResponseWriter
-	// passesInterim is set where that filter does not stand. 100 is still dropped, because the
+	// passesInterim is set for requests to programs that the upstream proxies to, which that
+	// filter leaves alone. 100 is still dropped, because the
 	// server that the client talks to sends it when a body is read.
 	passesInterim bool
 	// upgraded says that the head of an answer 101 is about to be written.

@@ -174,12 +174,12 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 // of a scan (docs/bench/cache.md).
 const indexLookupCost = 9
 
-// shardLookupCost is the same for a scan that only compares hashes.
+// shardLookupCost is the cost of finding an entry through a shard's index, in entries of a scan
+// that only compares hashes.
 const shardLookupCost = 14
 
-// worthwhile compares the cost of an index that leads to some candidates with a walk
-// through the scope. The walk ends at the limit, on average after its share of the
-// scope.
+// worthwhile reports whether an index that leads to candidates costs less than a walk through the
+// scope. With a limit the walk is expected to end after limit/candidates of the scope.
 func worthwhile(candidates, scope, limit int) bool {
 	walked := scope
 	if limit > 0 && candidates > limit {

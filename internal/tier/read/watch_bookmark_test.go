@@ -39,9 +39,9 @@ func (c *handConn) Pull(ctx context.Context, source pull.Source) error {
 	return ctx.Err()
 }
 
-func (c *handConn) Wake()                            { c.wakes.Add(1) }
-func (c *handConn) Waits() (window, write time.Time) { return time.Time{}, time.Time{} }
-func (c *handConn) Locked(use func(returned uint64)) { use(0) }
+func (c *handConn) Wake()                              { c.wakes.Add(1) }
+func (c *handConn) Waits() (window, write time.Time)   { return time.Time{}, time.Time{} }
+func (c *handConn) WithLock(use func(returned uint64)) { use(0) }
 
 // handWatch is a watch that is asked for bytes by the test.
 type handWatch struct {

@@ -137,8 +137,8 @@ func (c *drainedConn) Wake() {
 	default:
 	}
 }
-func (c *drainedConn) Waits() (window, write time.Time) { return time.Time{}, time.Time{} }
-func (c *drainedConn) Locked(use func(returned uint64)) { use(0) }
+func (c *drainedConn) Waits() (window, write time.Time)   { return time.Time{}, time.Time{} }
+func (c *drainedConn) WithLock(use func(returned uint64)) { use(0) }
 
 // TestDrainIsATrickle ends many watches, after a bookmark each, at Kubernetes' pace: 200 in
 // a second. If that would take longer than the drain time, they end evenly within it. The

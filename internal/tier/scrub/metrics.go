@@ -2,7 +2,7 @@ package scrub
 
 import "k8s.io/component-base/metrics"
 
-// Metrics of all scrubbers of a process. They are safe for concurrent use.
+// Metrics are the metrics of all scrubbers of a process. They are safe for concurrent use.
 type Metrics struct {
 	mismatches *metrics.CounterVec
 	compared   *metrics.Counter

@@ -53,7 +53,7 @@ type ServerOutcome struct {
 	// of several servers the figures are of one server.
 	CPUSeconds    *float64 `json:"cpuSeconds,omitempty"`
 	ResidentBytes *float64 `json:"residentBytes,omitempty"`
-	// Late has the times by which requests were sent too late, in milliseconds.
+	// Late has the times by which requests were begun too late, in milliseconds.
 	Late *render.Latencies `json:"lateMillis,omitempty"`
 	// Interrupted says that the user ended the replay before the end of the log.
 	Interrupted bool `json:"interrupted,omitempty"`

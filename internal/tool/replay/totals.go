@@ -54,7 +54,7 @@ func newTotals(p *plan) *totals {
 	return t
 }
 
-// addLateness adds the time by which a request was sent too late.
+// addLateness adds the time by which a request was begun too late, without the wait for its turn.
 func (t *totals) addLateness(by time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/tool/interrupt"
 )
 
-// run is the state of a run that its clients share. Clients change only the record and the two
-// cycles. These have locks of their own.
+// run is the state of a run that its clients share. Clients change only the record, the
+// two cycles and the last failures of servers. All are safe for concurrent use.
 type run struct {
 	cfg     Config
 	id      string // part of the names of the namespace and the definition
@@ -35,8 +35,9 @@ type run struct {
 }
 
 // Run verifies the servers of a Config. The report has the violations: they are not an error. If the
-// report is nil, the error says why. Otherwise an error says that the run was interrupted, that a
-// replica answered no read itself, or what was not removed from the cluster.
+// report is nil, the error says why. Otherwise an error says that the run was interrupted, or what was
+// not removed from the cluster. It may also say that no server acknowledged the last write, or that a
+// replica answered no read itself.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -56,7 +57,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return r.runInFixture(ctx)
 }
 
-// interruptGrace bounds the removal of the fixture after an interrupt, since the user waits.
+// interruptGrace bounds requests for which the user waits at the end of a run. They remove the
+// fixture after an interrupt, and read the servers' versions and counts of own reads.
 const interruptGrace = 5 * time.Second
 
 // runInFixture creates the fixture, runs the clients, removes the fixture, and checks the
@@ -116,8 +118,8 @@ func (r *run) newRandom(client int) *rand.Rand {
 	return rand.New(rand.NewPCG(r.cfg.Seed, uint64(client)))
 }
 
-// work runs all clients for Config.Duration. Then it writes once more, and waits until each
-// server has shown that write.
+// work starts followers, probes, and runs all clients for Config.Duration. Then it writes once more to
+// each resource, and waits for up to Config.Settle until each server has shown these writes.
 func (r *run) work(ctx context.Context) error {
 	if err := r.findFirstRevision(ctx); err != nil {
 		return err

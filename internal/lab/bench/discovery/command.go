@@ -61,7 +61,7 @@ root of OpenAPI v3 and the document of one group version.
 
 It starts millrace itself, over an empty data directory that it fills: with
 --compare with one read path after the other, otherwise with the first. Then it
-restarts millrace, so that each measured request is the first of its kind. With --at
+restarts millrace, so that the first request for each document is cold. With --at
 it fills and measures a running server, and restarts nothing.`,
 		Example: `  millrace-lab bench discovery --compare --crds 2000 --groups 400
   millrace-lab bench discovery --crds 50 --groups 10 --duration 1s

@@ -30,9 +30,9 @@ const (
 // broadcast sends one event repeatedly to all streams, each time with another stamp.
 //
 // For WatchPath this is the least that Go's HTTP server can do for a watch. The handler of a
-// stream waits for one channel, writes bytes that are ready, and flushes. Events are a linked
-// list, at whose end all handlers wait. Closing one channel wakes them all. A slow handler
-// keeps its own part of the list alive, but delays no other handler.
+// stream waits for the next event or the end of its request, writes bytes that are ready, and
+// flushes. Events are a linked list, at whose end all handlers wait. Closing one channel wakes
+// them all. A slow handler keeps its own part of the list alive, but delays no other handler.
 type broadcast struct {
 	event      []byte                    // as a line of JSON; never changed
 	publishing sync.Mutex                // held while an event is published

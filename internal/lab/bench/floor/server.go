@@ -59,7 +59,8 @@ type server struct {
 	events *broadcast            // nil: the server has no event and serves no watches
 }
 
-// Body is a response body that a server has sent. The manifest lists bodies.
+// Body describes a response body that a server has sent. Its bytes are in the file Name. The
+// manifest is a list of Bodies.
 type Body struct {
 	Name            string `json:"name"` // of its file, and a part of the URI
 	ContentType     string `json:"contentType"`
@@ -99,7 +100,7 @@ func newServer(dir string) (*server, error) {
 	return s, nil
 }
 
-// ServeHTTP sends a body or streams events. Every other path gets an empty 200, so that
+// ServeHTTP sends a body, streams events, or publishes them. Every other path gets an empty 200, so that
 // clients can connect as they connect to a real server.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {

@@ -16,7 +16,7 @@ type rssResult struct {
 	// Lists is the number of LISTs of each encoding, which were sent one after another.
 	Lists          int      `json:"lists"`
 	Encodings      []string `json:"encodings"`
-	StartPeakBytes int64    `json:"startPeakBytes"` // from the start of the process to readiness
+	StartPeakBytes int64    `json:"startPeakBytes"` // from the start of the process to readiness; with --at the RSS at that time
 	IdleBytes      int64    `json:"idleBytes"`
 	PeakBytes      int64    `json:"peakBytes"` // during the LISTs
 	AfterBytes     int64    `json:"afterBytes"`

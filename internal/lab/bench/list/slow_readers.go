@@ -26,7 +26,7 @@ const (
 // slowReadersResult is the cost of LISTs that are sent at the same time. Half of them are read slowly.
 type slowReadersResult struct {
 	Clients     int            `json:"clients"`
-	Stall       time.Duration  `json:"stallNanos"` // the least time that a slow reader takes for a body
+	Stall       time.Duration  `json:"stallNanos"` // over which a slow reader spreads a body
 	BodyBytes   int64          `json:"bodyBytes"`
 	Rest        time.Duration  `json:"restNanos"`   // before IdleBytes is read
 	IdleBytes   int64          `json:"idleBytes"`   // RSS before any LIST
@@ -150,7 +150,7 @@ type slowReadersRun struct {
 	loader   *load.Loader
 	workload load.Workload
 	size     int64         // of a complete body
-	stall    time.Duration // the least time that a slow reader takes for a body
+	stall    time.Duration // over which a slow reader spreads a body
 }
 
 // sendAll runs all clients, and returns their outcomes when all clients have ended.
@@ -210,7 +210,8 @@ func (r *slowReadersRun) read(ctx context.Context, slow bool) error {
 	}
 }
 
-// checkSize returns an error if a body has another size than the first one.
+// checkSize returns an error if the size of a body differs from the first one by more than
+// bodySizeTolerance.
 func (r *slowReadersRun) checkSize(total int64) error {
 	if total < r.size-bodySizeTolerance || total > r.size+bodySizeTolerance {
 		return fmt.Errorf("the body ended after %d bytes, where the first body had %d", total, r.size)

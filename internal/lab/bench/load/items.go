@@ -24,8 +24,9 @@ const (
 	AnyBody // not decoded; counts as one item
 )
 
-// countItems decodes a body in constant memory and counts its items. A single object is
-// one item. A truncated body is an error, and so are bytes after the end of JSON.
+// countItems counts the items of a body, and holds one item or field in memory at a time. A single
+// object is one item. AnyBody is only read. Of the other kinds a truncated body is an error, and so
+// are bytes after the end of JSON.
 func countItems(r io.Reader, kind BodyKind) (int, error) {
 	switch kind {
 	case JSONTable:
@@ -153,8 +154,8 @@ func countProtobuf(r *bufio.Reader) (count int, err error) {
 	return count, err
 }
 
-// eachField calls visit for the length-delimited fields of a protobuf message. It skips the
-// other fields, and the bytes that visit does not read.
+// eachField calls visit for the length-delimited fields of a protobuf message. It skips
+// varints, and the bytes that visit does not read. Any other wire type is an error.
 func eachField(r *bufio.Reader, visit func(number uint64, field *io.LimitedReader) error) error {
 	const varint, delimited = 0, 2
 	for {

@@ -158,7 +158,7 @@ func (m *measurement) run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		defer stop()
-		if err := m.awaitNodes(ctx, clockReady); err != nil {
+		if err := m.awaitReady(ctx, clockReady); err != nil {
 			return err
 		}
 		return m.provision(ctx)
@@ -175,9 +175,9 @@ const (
 	progressInterval = 5 * time.Second
 )
 
-// awaitNodes waits until all nodes are ready, all watchers have all pods, a first pod runs, and the
-// server is idle.
-func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}) error {
+// awaitReady waits until the clock follows etcd, all nodes are ready, all watchers have all pods and a
+// first pod runs. Then it lets the server come to rest.
+func (m *measurement) awaitReady(ctx context.Context, clockReady <-chan struct{}) error {
 	m.progress.Phase("starting %d nodes and %d watchers", m.opts.Nodes, m.opts.Watchers)
 	for _, ready := range []<-chan struct{}{clockReady, m.tracker.started} {
 		select {
@@ -197,8 +197,8 @@ func (m *measurement) awaitNodes(ctx context.Context, clockReady <-chan struct{}
 	return m.setup.awaitIdle(ctx, m.bench)
 }
 
-// awaitFirstPod creates one pod and waits until it runs. Scheduler and controllers then work when the
-// measurement starts. If one is missing, the user learns it early.
+// awaitFirstPod creates one pod, or a Deployment of one, and waits until it runs. Scheduler and
+// controllers then work when the measurement starts. If one is missing, the user learns it early.
 func (m *measurement) awaitFirstPod(ctx context.Context) error {
 	late := fmt.Errorf("the first pod does not run within --ready-timeout=%s: does a scheduler run, and for Deployments a "+
 		"controller manager?", m.opts.ReadyTimeout)

@@ -50,7 +50,8 @@ func (c *clock) setFromAnswer(revision string, at time.Time) {
 }
 
 // lowerToDelivery lowers the time of a write to the time at which its event was delivered, if that is
-// earlier. If processors are busy, the event of etcd's own watch may come after the delivery. The
+// earlier. If processors are busy, the event of etcd's own watch, or the answer to the write, may be
+// read after the delivery. The
 // delivery then seems to take no time, which favours fast servers. The report therefore counts such
 // writes.
 func (c *clock) lowerToDelivery(revision int64, at time.Time) {
@@ -77,8 +78,9 @@ func (c *clock) writeTime(revision int64) (time.Time, bool) {
 	return at, ok
 }
 
-// knows reports whether a write's time is known, or will never be.
-func (c *clock) knows(revision int64) bool {
+// needNotWait reports whether the time of a write is known, or comes from an answer, for which
+// nobody waits.
+func (c *clock) needNotWait(revision int64) bool {
 	_, ok := c.writeTime(revision)
 	return ok || !c.followsEtcd
 }

@@ -207,7 +207,7 @@ func (t *tracker) done() bool {
 	t.mu.Lock()
 	ready, last := t.mu.ready, t.mu.lastReady
 	t.mu.Unlock()
-	if ready < t.wanted || !t.clock.knows(last) {
+	if ready < t.wanted || !t.clock.needNotWait(last) {
 		return false
 	}
 	for i := range t.watchers {
