@@ -15,8 +15,8 @@ import (
 type finalWriter struct {
 	http.ResponseWriter
 	// passesInterim is set for requests to programs that the upstream proxies to, which that
-	// filter leaves alone. 100 is still dropped, because the
-	// server that the client talks to sends it when a body is read.
+	// filter leaves alone. 100 is still dropped, because the server that the client talks to
+	// sends it when a body is read.
 	passesInterim bool
 	// upgraded says that the head of an answer 101 is about to be written.
 	upgraded bool

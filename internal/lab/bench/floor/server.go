@@ -100,8 +100,8 @@ func newServer(dir string) (*server, error) {
 	return s, nil
 }
 
-// ServeHTTP sends a body, streams events, or publishes them. Every other path gets an empty 200, so that
-// clients can connect as they connect to a real server.
+// ServeHTTP sends a body, streams events, or publishes them. Every other path gets an empty 200,
+// so that clients can connect as they connect to a real server.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.events != nil && r.URL.Path == WatchPath:
