@@ -1,7 +1,7 @@
 // Package ratelimit bounds how often each of any number of clients may do something, in memory
 // of a fixed size. It is for clients that nobody vouches for. ClientOf names them by address.
 //
-// It is not for clients that others must not slow down: clients may share a bucket.
+// It is not for clients that must not be slowed down by others: clients may share a bucket.
 package ratelimit
 
 import (
@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Rate is how many tokens a client gets each second, and Burst how many it has at most.
 	Rate, Burst float64
-	// Buckets is the number of token buckets.
+	// Buckets is the number of token buckets, at least 1.
 	Buckets int
 }
 
@@ -85,8 +85,8 @@ func (l *Limiter) refillLocked(client string) *bucket {
 	return b
 }
 
-// clientBits is the length of the prefix of an IPv6 address that names a client. A client with
-// one address has all of its network.
+// clientBits is the length of the prefix of an IPv6 address that names a client. A client that has
+// one address of such a network can use all of them.
 const clientBits = 64
 
 // ClientOf returns the name of the client at remote, which may have a port. The name is

@@ -7,7 +7,7 @@ type CRDsReport struct {
 	Time time.Time `json:"time"`
 	// Definitions is the number of definitions.
 	Definitions int `json:"definitions"`
-	// Served counts the definitions that have objects or were requested.
+	// Served counts the definitions that have objects, or were requested since the start.
 	Served int `json:"served"`
 	// Compiled counts the definitions with compiled schemas.
 	Compiled int `json:"compiled"`
@@ -16,7 +16,7 @@ type CRDsReport struct {
 	// Retired counts the former states of changed definitions that have not ended yet:
 	// watches go on for a second, and requests until they are answered.
 	Retired int `json:"retired"`
-	// CompiledBytes is the size of the compiled schemas.
+	// CompiledBytes estimates the size of the compiled schemas.
 	CompiledBytes int64 `json:"compiledBytes"`
 	// CompiledLimit bounds CompiledBytes.
 	CompiledLimit int64 `json:"compiledLimit"`
@@ -24,15 +24,16 @@ type CRDsReport struct {
 	Top []CRDCost `json:"top"`
 }
 
-// CRDCost is the memory that a definition takes.
+// CRDCost is the memory that a definition takes, in bytes.
 type CRDCost struct {
 	Name    string `json:"name"`
 	Objects int    `json:"objects"`
 	// DefinitionBytes is the size of the definition.
 	DefinitionBytes int64 `json:"definitionBytes"`
-	// ObjectBytes is the size of its objects in the cache.
+	// ObjectBytes is the size of its objects in the cache, packed or not.
 	ObjectBytes int64 `json:"objectBytes"`
-	// CompiledBytes is the size of its compiled schemas.
+	// CompiledBytes estimates the size of its compiled schemas.
 	CompiledBytes int64 `json:"compiledBytes"`
-	Webhook       bool  `json:"webhook"`
+	// Webhook says that a webhook converts its objects.
+	Webhook bool `json:"webhook"`
 }

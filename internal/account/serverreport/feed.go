@@ -16,13 +16,16 @@ type Feed struct {
 	Revision int64 `json:"revision"`
 	// LateSeconds is for how long etcd has not answered. It is 0 while etcd answers in time.
 	LateSeconds float64 `json:"late"`
-	// Delivery is how long etcd's watch took to answer in the last minute.
+	// Delivery is how long etcd's watch took to answer requests for its progress in the last
+	// minute.
 	Delivery Quantiles `json:"delivery"`
-	Events   uint64    `json:"events"`
-	Bytes    uint64    `json:"bytes"`
-	// Restarts counts how often the watch broke.
+	// Events and Bytes have arrived on the watch since the start. Loads are not counted.
+	Events uint64 `json:"events"`
+	Bytes  uint64 `json:"bytes"`
+	// Restarts counts how often the watch broke, or could not begin.
 	Restarts uint64 `json:"restarts"`
-	// Loads counts how often all objects were read again.
+	// Loads counts the loads of all objects, from etcd or a checkpoint, the first one included.
 	Loads uint64 `json:"loads"`
+	// Error is why the watch broke. It is "" while the feed follows.
 	Error string `json:"error,omitempty"`
 }

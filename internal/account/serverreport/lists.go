@@ -11,7 +11,7 @@ type ListsReport struct {
 	Shapes []ListShape `json:"shapes"`
 	// Clients are the clients with most CPU in the last ten minutes, 50 at most.
 	Clients []ListClient `json:"clients"`
-	// Storms go on, or ended in the last ten minutes. The newest is first.
+	// Storms go on, or are the last 50 that ended in the last ten minutes. The newest is first.
 	Storms []Storm `json:"storms"`
 	// Pacing reports whether relists are paced in storms (--pace-relists).
 	Pacing bool `json:"pacing"`
@@ -22,7 +22,8 @@ type ListsReport struct {
 	Transcoding *TranscodingCounts `json:"transcoding,omitempty"`
 }
 
-// TranscodingCounts say what became of the objects of kinds that a transcoder can write.
+// TranscodingCounts say what became, since the start, of the objects of kinds that a transcoder
+// can write.
 type TranscodingCounts struct {
 	// Transcoded were written from their stored bytes.
 	Transcoded int64 `json:"transcoded"`
@@ -30,14 +31,15 @@ type TranscodingCounts struct {
 	Compared int64 `json:"compared"`
 	// Different were encoded by Kubernetes too, and were not equal.
 	Different int64 `json:"different"`
-	// Refuted have the same fields as different objects. Kubernetes encoded them.
+	// Refuted have the same fields as an object that counts as Different. Kubernetes encoded them.
 	Refuted int64 `json:"refuted"`
-	// Declined are not described by the tables. Kubernetes encoded them.
+	// Declined are not described by the tables, or stored in another version. Kubernetes encoded
+	// them.
 	Declined int64 `json:"declined"`
 	// Normalized were refuted or declined until their normal form was found. Since then
-	// they are written from it.
+	// they are written from their normal form.
 	Normalized int64 `json:"normalized"`
-	// Proven is how many combinations of fields are proven.
+	// Proven is how many combinations of fields (fingerprints) are proven now.
 	Proven int64 `json:"proven"`
 	// Last is the last difference. It is nil if there was none.
 	Last *TranscodingDifference `json:"last,omitempty"`
@@ -50,20 +52,20 @@ type TranscodingDifference struct {
 	Key      string    `json:"key"`
 	Revision int64     `json:"revision"`
 	Place    string    `json:"place"`
-	// Stopped says that the fingerprint was proven before, so the form is no longer
-	// transcoded.
+	// Stopped says that the fingerprint was proven before. The form is then no longer transcoded.
 	Stopped bool `json:"stopped"`
 }
 
 // ListCost is the cost of requests.
 type ListCost struct {
 	Requests uint64 `json:"requests"`
-	// PassedOn is how many of the requests were passed on.
+	// PassedOn is how many of the requests were passed on, without Shared.
 	PassedOn uint64 `json:"passedOn,omitempty"`
 	// Shared is how many were given the answer to another request that was passed on.
 	Shared uint64 `json:"shared,omitempty"`
 	// Failed is how many were answered with 403, or with 500 and above.
-	Failed  uint64 `json:"failed,omitempty"`
+	Failed uint64 `json:"failed,omitempty"`
+	// Objects is how many objects the answers have. It does not count those of PassedOn and Shared.
 	Objects uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`
@@ -71,13 +73,13 @@ type ListCost struct {
 	ScannedBytes uint64 `json:"scannedBytes"`
 	// Bytes is the size of the answers' bodies, before TLS.
 	Bytes uint64 `json:"bytes"`
-	// CPU is CPU time, in seconds.
+	// CPU estimates the CPU time, in seconds.
 	CPU float64 `json:"cpu"`
-	// Seconds is the duration of the requests.
+	// Seconds is the sum of the requests' durations.
 	Seconds float64 `json:"seconds"`
 }
 
-// Add adds the cost of other requests.
+// Add adds d to the cost.
 func (c *ListCost) Add(d *ListCost) {
 	c.Requests += d.Requests
 	c.PassedOn += d.PassedOn
@@ -97,7 +99,7 @@ type ListShape struct {
 	ListCost
 	// Clients are the clients whose requests took most CPU, three at most.
 	Clients []Client `json:"clients"`
-	// Advice has sentences. It is empty if nothing could be better.
+	// Advice has a sentence for each thing that could be better. It is empty if there is none.
 	Advice []string `json:"advice,omitempty"`
 }
 
@@ -118,9 +120,9 @@ type Storm struct {
 	Began     time.Time `json:"began"`
 	// Ended is zero while the storm goes on.
 	Ended time.Time `json:"ended,omitzero"`
-	// Clients is how many clients listed.
+	// Clients estimates how many clients listed.
 	Clients int `json:"clients"`
-	// Fleet is how many clients the program has.
+	// Fleet estimates how many clients the program has.
 	Fleet    int    `json:"fleet"`
 	Requests uint64 `json:"requests"`
 	Bytes    uint64 `json:"bytes"`

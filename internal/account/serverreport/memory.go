@@ -26,10 +26,10 @@ type ResourceMemory struct {
 	Objects  int    `json:"objects"`
 	// Values is the size of the stored objects in memory, packed or not.
 	Values int64 `json:"values"`
-	// Log is what events hold in addition.
+	// Log is the size of the events in the log, without objects that Values has.
 	Log int64 `json:"log"`
-	// Forms are wire bytes by form, as in "v1 json".
+	// Forms is the size of the resource's part of the wire cache by form, as in "v1 json".
 	Forms map[string]int64 `json:"forms,omitempty"`
-	// Indexes are the terms that an index serves, as in "label app".
+	// Indexes are the labels and fields that have an index, as in "label app".
 	Indexes []string `json:"indexes,omitempty"`
 }

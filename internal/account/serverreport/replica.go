@@ -2,28 +2,29 @@ package serverreport
 
 import "time"
 
-// ReplicaReport is /debug/millrace/replica: a replica's view of its upstream. Maps and Spared
-// count since the start of the process.
+// ReplicaReport is /debug/millrace/replica: how a replica follows its upstream, and what it
+// answers. Maps and Spared count since the start of the process.
 type ReplicaReport struct {
 	Time time.Time `json:"time"`
 	// Upstream is the upstream's address.
 	Upstream string `json:"upstream"`
 	// UpstreamVersion is the upstream's version.
 	UpstreamVersion string `json:"version"`
-	// OwnVersion is the version of the Kubernetes that is built in here.
+	// OwnVersion is the version of the Kubernetes that is built into the replica.
 	OwnVersion string `json:"ownVersion"`
 	// Skew says how built-in resources are answered if the minor versions of UpstreamVersion and
 	// OwnVersion differ. It is empty if they are the same.
 	Skew string `json:"skew,omitempty"`
 	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
 	Source string `json:"source"`
-	// Depth is how many replicas events come through, this one included.
+	// Depth is the number of replicas that an event has passed when it is here, this one included.
 	Depth int `json:"depth"`
 	// Causes are what is wrong with GETs and LISTs now. What is wrong with watch events is in the
 	// SLOReport.
 	Causes []Finding `json:"causes"`
-	// Followed has a row for each resource that is followed, or for each etcd cluster. Resources
-	// that --follow or a read has asked for in vain have Refused. Rows with Error come first.
+	// Followed has a row for each resource with a feed, or for each etcd cluster. It also has a row,
+	// with Refused, for each resource that --follow or a read asked for in vain. Rows with Error come
+	// first.
 	Followed []FollowedResource `json:"followed"`
 	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
 	Reads []ResourceReads `json:"reads"`
@@ -42,9 +43,9 @@ type ReplicaReport struct {
 }
 
 // ResourceReads counts the GETs and LISTs of a resource. The upstream answered PassedOn of
-// Requests. Shared were given the answer to a request that was passed on. All others were
-// answered out of the cache. Failed were answered with 403, or with 500 and above, by the upstream
-// or here.
+// Requests. Shared were given the answer to a request that was passed on. The replica itself
+// answered all others. Failed were answered with 403, or with 500 and above, by the upstream or by
+// the replica.
 type ResourceReads struct {
 	Resource string `json:"resource"`
 	Requests uint64 `json:"requests"`
@@ -53,10 +54,10 @@ type ResourceReads struct {
 	Failed   uint64 `json:"failed,omitempty"`
 }
 
-// SparedWork is what was answered here and would have been the upstream's work. The
+// SparedWork is what the replica answered and would have been the upstream's work. The
 // replica's own requests to the upstream are not subtracted.
 type SparedWork struct {
-	// Requests counts GETs and LISTs.
+	// Requests counts GETs and LISTs, also those that were given the answer to another request.
 	Requests uint64 `json:"requests"`
 	// RequestBytes is the size of the bodies of their answers.
 	RequestBytes uint64 `json:"requestBytes"`
@@ -74,9 +75,10 @@ type FollowedResource struct {
 	Objects  int    `json:"objects"`
 	Revision int64  `json:"revision"`
 	// SinceHeardSeconds is how long ago the watch last sent an event or a bookmark. It is 0 for
-	// etcd.
+	// etcd, and before the first of them.
 	SinceHeardSeconds float64 `json:"heard"`
-	// BrokenSeconds is for how long it has not been followed. It is 0 while it is followed.
+	// BrokenSeconds is for how long the feed has not followed. It is 0 while the feed follows, and
+	// before it follows for the first time.
 	BrokenSeconds float64 `json:"broken"`
 	Error         string  `json:"error,omitempty"`
 	// Named says that --follow names the resource, or the replica itself needs it.

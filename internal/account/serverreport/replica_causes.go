@@ -13,7 +13,7 @@ const (
 	maxPassedOnShare = 0.9
 )
 
-// FindCauses sets Causes by the rest of the report.
+// FindCauses sets Causes from the other fields of the report.
 func (r *ReplicaReport) FindCauses() {
 	r.Causes = []Finding{}
 	warn := func(cause Cause, resource, message, advice string) {
@@ -45,7 +45,7 @@ func (r *ReplicaReport) FindCauses() {
 	}
 }
 
-// exceeds reports whether n is a minimum at least, and more than a share of all.
+// exceeds reports whether n is at least minimum, and more than a share of all.
 func exceeds(n, all uint64, minimum, share float64) bool {
 	return float64(n) >= minimum && float64(n) > share*float64(all)
 }

@@ -25,17 +25,16 @@ type Shape struct {
 	// Path is how the cache found objects: "key", "range", "index" or "scan". It is
 	// PathFailed, PathPassedOn or PathShared for requests without such a path.
 	Path string `json:"path"`
-	// Reason is why the request was passed on, alone or with another request. It is "" if
-	// the request was not passed on.
+	// Reason is why the request was passed on. It is "" unless Path is PathPassedOn or PathShared.
 	Reason string `json:"reason,omitempty"`
 }
 
 // Values of Shape.Path for requests whose objects the cache did not find.
 const (
-	// PathPassedOn is for requests that Kubernetes' handlers answered.
+	// PathPassedOn is for requests that Kubernetes' handlers answered, or the upstream of a replica.
 	PathPassedOn = "passed on"
-	// PathShared is for requests that a replica passed on together with another one, whose
-	// answer they were given.
+	// PathShared is for requests that a replica did not pass on by themselves: they were given the
+	// answer to an equal request that was passed on.
 	PathShared = "shared"
 	// PathFailed is for LISTs that ended with an error before objects were found.
 	PathFailed = "failed"
@@ -55,7 +54,7 @@ const (
 )
 
 const (
-	// maxShapeWord and maxSelectors bound the words of a shape, in bytes. They cut the
+	// maxShapeWord and maxSelectors bound the words of a shape, in bytes. maxShapeWord cuts the
 	// longest names of resources, at the end of the group.
 	maxShapeWord = 128
 	maxSelectors = 128
@@ -76,8 +75,8 @@ func RevisionMode(resourceVersion, match, token string) string {
 	return RevisionAtLeast
 }
 
-// FormatSelectors returns the Shape.Selectors of the keys of selectors. It sorts the
-// keys in place. shards has one key at most.
+// FormatSelectors returns the Shape.Selectors of the keys of selectors, cut to maxSelectors. It
+// sorts the keys in place. shards has one key at most.
 func FormatSelectors(labels, fields []string, shards ...string) string {
 	if len(labels)+len(fields)+len(shards) == 0 {
 		return ""
@@ -123,8 +122,8 @@ func (s Shape) Clone() Shape {
 	return s
 }
 
-// SelectorKeys returns the keys of one kind, "labels" or "fields". It inverts
-// FormatSelectors.
+// SelectorKeys returns the keys of one kind, "labels" or "fields". It inverts FormatSelectors,
+// which may have cut the last key.
 func (s *Shape) SelectorKeys(kind string) []string {
 	for part := range strings.SplitSeq(s.Selectors, "; ") {
 		if rest, ok := strings.CutPrefix(part, kind+": "); ok {

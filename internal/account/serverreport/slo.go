@@ -59,11 +59,12 @@ type Quantiles struct {
 	Max   float64 `json:"max"`
 }
 
-// StageTime is the time of one stage of the spans.
+// StageTime is the time of one stage.
 type StageTime struct {
 	Stage Stage `json:"stage"`
 	Quantiles
-	// Share is the stage's share, 0 to 1, of the time of the slowest 1 % of the spans.
+	// Share is the stage's share, 0 to 1, of the time of the slowest 1 % of the spans. It is 0 for
+	// StageEtcd.
 	Share float64 `json:"share"`
 }
 
@@ -78,19 +79,20 @@ type Burn struct {
 // SLOReport is /debug/millrace/slo. Quantiles are of the last minute.
 type SLOReport struct {
 	Time time.Time `json:"time"`
-	// Met reports whether each objective was met in the last minute, and the feeds are in
-	// time.
+	// Met reports whether all is in time. It is false if a resource missed its objective in the
+	// last minute, a feed is or was late, a watch waits for this server longer than its
+	// objective, or the event of the probe's write does not come.
 	Met bool `json:"met"`
 	// Causes are what is wrong now, critical ones first. They are empty if all is well.
 	Causes []Finding `json:"causes"`
-	// All has the sums of all resources.
+	// All has the sums of all resources. Late events are late by their own resource's objective.
 	All ResourceSLO `json:"all"`
-	// Resources are the resources with events in the last minute, the ones furthest above their
-	// objective first.
+	// Resources are the resources with spans in the last minute. The one whose p99 is the largest
+	// multiple of its objective is first.
 	Resources []ResourceSLO `json:"resources"`
-	// Clients are the clients with events in the last minute, the slowest first, 50 at most.
+	// Clients are the clients with spans in the last minute, the largest p99 first, 50 at most.
 	Clients []ClientSLO `json:"clients"`
-	// Subscriptions are the subscriptions with events in the last minute, the slowest first, 50
+	// Subscriptions are the subscriptions with spans in the last minute, the largest p99 first, 50
 	// at most.
 	Subscriptions []SubscriptionSLO `json:"subscriptions"`
 	// Probe is nil without --watch-probe.
@@ -125,22 +127,25 @@ type ResourceSLO struct {
 	Late   uint64      `json:"late"`
 	Burn   Burn        `json:"burn"`
 	Stages []StageTime `json:"stages"`
-	// Cause is what the slowest 1 % of the spans waited for most.
+	// Cause is why the slowest 1 % of the spans took long. It is "" without spans.
 	Cause Cause `json:"cause,omitempty"`
 	// Events and Bytes were delivered since the start.
 	Events uint64 `json:"events"`
 	Bytes  uint64 `json:"bytes"`
 }
 
-// ClientSLO describes the events of one client.
+// ClientSLO describes the events of one client. Many clients may share one account.
 type ClientSLO struct {
 	Client
-	Spans   Quantiles `json:"spans"`
-	Late    uint64    `json:"late"`
-	Watches int       `json:"watches"`
-	Cause   Cause     `json:"cause,omitempty"`
-	Events  uint64    `json:"events"`
-	Bytes   uint64    `json:"bytes"`
+	Spans Quantiles `json:"spans"`
+	// Late is how many spans of the last minute were longer than the objective of their resource.
+	Late    uint64 `json:"late"`
+	Watches int    `json:"watches"`
+	// Cause is why late events were late. It is "" if none was.
+	Cause Cause `json:"cause,omitempty"`
+	// Events and Bytes were delivered since the client's account was made.
+	Events uint64 `json:"events"`
+	Bytes  uint64 `json:"bytes"`
 }
 
 // SubscriptionSLO describes the events of the watches of a resource with the same
@@ -151,7 +156,8 @@ type SubscriptionSLO struct {
 	Selection string    `json:"selection"`
 	Watches   int       `json:"watches"`
 	Spans     Quantiles `json:"spans"`
-	Events    uint64    `json:"events"`
+	// Events were delivered since the subscription's account was made.
+	Events uint64 `json:"events"`
 }
 
 // Probe describes an object that this server writes and watches over its own listener.
@@ -161,7 +167,8 @@ type Probe struct {
 	// Commit is from the answer to the write until the event, in the last minute. It is 0 if the
 	// event came first.
 	Commit Quantiles `json:"commit"`
-	// PendingSeconds is how long the oldest write without an event has waited for it.
+	// PendingSeconds is the time since the answer to the first write after which not all events
+	// have come. It is 0 if no event is missing.
 	PendingSeconds float64 `json:"pending"`
 	Error          string  `json:"error,omitempty"`
 }
@@ -173,7 +180,7 @@ type Process struct {
 	// Scheduling is how long runnable goroutines waited to run. It has the resolution of
 	// the Go runtime's buckets.
 	Scheduling Quantiles `json:"scheduling"`
-	// CPU is how many processors this process used.
+	// CPU is how many processors this process used on average.
 	CPU float64 `json:"cpu"`
 	// Processors is how many processors this process may use.
 	Processors int `json:"processors"`

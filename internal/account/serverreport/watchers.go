@@ -12,10 +12,11 @@ type WatchersReport struct {
 	Clients       int `json:"clients"`
 	// Waiting is how many watches have a backlog, or get initial events.
 	Waiting int `json:"waiting"`
-	// Events and Bytes were delivered since the start. Expired counts the watches that
-	// were told to list again.
-	Events  uint64 `json:"events"`
-	Bytes   uint64 `json:"bytes"`
+	// Events and Bytes were delivered since the start.
+	Events uint64 `json:"events"`
+	Bytes  uint64 `json:"bytes"`
+	// Expired counts the watches that ended since the start because the log no longer had their
+	// position. Their clients have to list again.
 	Expired uint64 `json:"expired"`
 	// ByResource has all watched resources, the resource with most watches first.
 	ByResource []ResourceWatchers `json:"byResource"`
@@ -28,8 +29,8 @@ type ResourceWatchers struct {
 	Resource      string `json:"resource"`
 	Watches       int    `json:"watches"`
 	Subscriptions int    `json:"subscriptions"`
-	// LogEvents, LogBytes and LogSeconds are the size and the age of the resource's log.
-	// Watches resume from it.
+	// LogEvents and LogBytes are the size of the resource's log, from which watches resume.
+	// LogSeconds is the age of its oldest event.
 	LogEvents  int     `json:"logEvents"`
 	LogBytes   int64   `json:"logBytes"`
 	LogSeconds float64 `json:"logSeconds"`
@@ -58,6 +59,7 @@ type Watcher struct {
 	BehindBytes int64 `json:"behindBytes"`
 	// BehindSeconds is the age of the oldest event that has not been sent yet.
 	BehindSeconds float64 `json:"behindSeconds"`
-	Events        uint64  `json:"events"`
-	Bytes         uint64  `json:"bytes"`
+	// Events and Bytes were delivered since the watch began.
+	Events uint64 `json:"events"`
+	Bytes  uint64 `json:"bytes"`
 }
