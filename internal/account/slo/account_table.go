@@ -25,7 +25,7 @@ func (set *Watches) resourceLocked(name string) *resourceAccount {
 	return r
 }
 
-// clientLocked returns the account of a client, or the shared account if there are too
+// clientLocked returns the account of a client, or the account of otherName if there are too
 // many clients.
 func (set *Watches) clientLocked(c serverreport.Client) *clientAccount {
 	if known := set.mu.clients[c]; known != nil {
@@ -42,8 +42,9 @@ func (set *Watches) clientLocked(c serverreport.Client) *clientAccount {
 	return known
 }
 
-// dropOldLocked drops accounts that had no watch for a minute, and reports whether there
-// were any. After a search that found none it does not search again for dropRetry.
+// dropOldLocked lets drop remove the accounts that had no watch for a minute, and reports whether
+// there were any. After a search that found none it does not search again for dropRetry. next is
+// when it may search again.
 func (set *Watches) dropOldLocked(next *time.Time, drop func(before time.Time) bool) bool {
 	now := set.cfg.Clock.Now()
 	if now.Before(*next) {
@@ -56,8 +57,8 @@ func (set *Watches) dropOldLocked(next *time.Time, drop func(before time.Time) b
 	return false
 }
 
-// dropClientsLocked drops clients that have had no watch since before. The shared account
-// inherits their events and bytes, so that sums stay.
+// dropClientsLocked drops clients that have had no watch since before. The account of otherName
+// inherits their events and bytes.
 func (set *Watches) dropClientsLocked(before time.Time) bool {
 	dropped := false
 	for id, c := range set.mu.clients {
@@ -79,8 +80,8 @@ func (set *Watches) dropClientsLocked(before time.Time) bool {
 	return dropped
 }
 
-// subscriptionLocked returns the account of a selection, or the one that a resource's
-// selections share if there are too many.
+// subscriptionLocked returns the account of a selection. If there are too many, it returns the
+// resource's account of otherName.
 func (set *Watches) subscriptionLocked(r *resourceAccount, selection string) *subscriptionAccount {
 	key := subscriptionKey{r.name, selection}
 	if known := set.mu.subscriptions[key]; known != nil {
@@ -97,7 +98,7 @@ func (set *Watches) subscriptionLocked(r *resourceAccount, selection string) *su
 	return known
 }
 
-// dropSubscriptionsLocked drops subscriptions that have had no watch since before.
+// dropSubscriptionsLocked drops subscriptions that have had no watch since before, with their sums.
 func (set *Watches) dropSubscriptionsLocked(before time.Time) bool {
 	dropped := false
 	for id, s := range set.mu.subscriptions {
@@ -110,8 +111,8 @@ func (set *Watches) dropSubscriptionsLocked(before time.Time) bool {
 }
 
 // Forget drops the accounts of deleted resources, and with them their series in metrics.
-// gone reports whether a resource is deleted. Resources with open watches are kept. Clients
-// keep their sums, and so does the sum of all resources.
+// gone reports whether a resource is deleted. It is called with Watches.mu held. Resources with
+// open watches are kept. The sums of clients, and DeliveredTotals, do not change.
 //
 // An account refers to its resource's log. Without Forget the log of a deleted resource
 // would never be freed.

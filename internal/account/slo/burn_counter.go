@@ -15,10 +15,10 @@ var burnWindows = [...]int64{5, 60, burnRingMinutes}
 // burnRingMinutes is the length of the longest window.
 const burnRingMinutes = 360
 
-// burnCounter counts events by the minute for the six hours of serverreport.Burn. Minutes have
+// burnCounter counts spans by the minute for the six hours of serverreport.Burn. Minutes have
 // numbers, from 0 at Watches.startedAt. The zero value is empty.
 type burnCounter struct {
-	// minutes is a ring: minute n is at n % burnRingMinutes. It is nil before the first event.
+	// minutes is a ring: minute n is at n % burnRingMinutes. It is nil before the first span.
 	minutes *[burnRingMinutes]burnMinute
 	// newest is the number of the newest minute.
 	newest int64
@@ -48,7 +48,7 @@ func (b *burnCounter) clearUntil(number int64) {
 	}
 }
 
-// sum returns the events, and the late events, of the last n minutes. The minute of offset is
+// sum returns the spans, and the late spans, of the last n minutes. The minute of offset is
 // the last of them, so the sum is of n-1 to n minutes.
 func (b *burnCounter) sum(offset time.Duration, n int64) (all, late uint64) {
 	if b.minutes == nil {

@@ -8,19 +8,19 @@ import (
 
 const (
 	// Late events are late because of their size if their mean size is at least
-	// largeEvent bytes, and at least largeRatio times the mean size of the other events.
+	// largeEvent bytes, and at least largeRatio times the mean size of events in time.
 	largeEvent = 256 << 10
 	largeRatio = 4
 
-	// Spans are late for lack of CPU if goroutines wait minStarved for a processor, and
-	// starvedShare of the slowest spans. Writes take long for other reasons too: spans
-	// that are mostly a write need starvedWriteShare.
+	// Spans are late for lack of CPU if the p99 of waits for a processor is at least minStarved, and
+	// at least starvedShare of the p99 of the spans. Waits for the connection are long for other
+	// reasons too. Where these are the longest stage, starvedWriteShare replaces starvedShare.
 	minStarved        = 20 * time.Millisecond
 	starvedShare      = 0.25
 	starvedWriteShare = 0.5
 )
 
-// cause returns what the slowest 1 % of the spans waited for. shares are from
+// cause returns why the slowest 1 % of the spans took long, or "" without spans. shares are from
 // minuteSums.shares.
 func (sums *minuteSums) cause(shares *[spanStageCount]float64, p *serverreport.Process) serverreport.Cause {
 	if sums.spans.count == 0 {
@@ -52,9 +52,9 @@ func (sums *minuteSums) lateAreLarge() bool {
 	return inTime == 0 || late >= largeRatio*float64(sums.bytes-sums.lateBytes)/float64(inTime)
 }
 
-// starved returns how long goroutines wait for a processor (p99), in seconds. Delay
-// measures it too, because a timer also waits for a thread.
-func starved(p *serverreport.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
+// processorWait returns how long goroutines wait for a processor (p99), in seconds. Delay has such
+// waits too, because a timer fires late if there is no processor for it.
+func processorWait(p *serverreport.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
 
 // causeOf returns what spans waited for, given their longest stage and their p99 in
 // seconds. A process that gets no processor is late in each stage but the client's, so
@@ -64,7 +64,7 @@ func causeOf(p *serverreport.Process, longest int, p99 float64) serverreport.Cau
 	if longest == connectionIndex {
 		share = starvedWriteShare
 	}
-	if longest != clientIndex && starved(p) >= max(minStarved.Seconds(), share*p99) {
+	if longest != clientIndex && processorWait(p) >= max(minStarved.Seconds(), share*p99) {
 		return serverreport.CauseCPU
 	}
 	return serverreport.Cause(stageNames[longest])

@@ -7,18 +7,19 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// delivery is events of one arrival that one write delivered to watches of one buffer. Its
-// points of time are offsets from Watches.startedAt.
+// delivery is events of one arrival that a write delivered to watches of one buffer. Of a
+// partialWrite, one delivery has the bytes, and the others have the events that are complete. Points
+// of time are offsets from Watches.startedAt.
 type delivery struct {
 	buffer *deliveryBuffer
 	// arrival is nil for events without a span.
 	arrival *entry.Arrival
 	count   uint32
-	// size is the bytes of the events. bytes is the bytes that the write delivered. They
-	// differ for events that several writes carried.
+	// size is the bytes of the events. bytes is the bytes that the write delivered. For a
+	// partialWrite one of them is 0.
 	size, bytes uint64
-	// fillBegan and encoded are from the first write that carried the events. began and ended
-	// are from the last write that did.
+	// fillBegan and encoded are from the first write after the events were queued. began and ended
+	// are from the last write that carried the events.
 	fillBegan, encoded, began, ended time.Duration
 	// writing is how long the connection was writing from busySince to began.
 	busySince, writing time.Duration
@@ -68,8 +69,8 @@ func (r *resourceAccount) countPendingLocked() {
 	}
 	list := r.mu.pending[:r.mu.pendingCount]
 	for i := range list {
-		// This loads the buffers into the processor's caches. The loads overlap, while the
-		// locks below would wait for one after the other.
+		// This loads the buffers into the processor's caches. These loads overlap. Without them,
+		// the locks below would wait for one load after the other.
 		list[i].buffer.mu.pendingCount.Load()
 	}
 	var run spanRun

@@ -27,8 +27,8 @@ type deliveryBuffer struct {
 		// The fields below hold what the next flush adds to the accounts.
 
 		events, bytes uint64
-		// slotEnd is an offset from Watches.startedAt. All pending spans end before it, in
-		// the same slot of length coarseSlot.
+		// slotEnd is the end of the slot, coarseSlot long, that counts all pending spans. It is an
+		// offset from Watches.startedAt. A span that came late may have ended before that slot.
 		slotEnd time.Duration
 		// longest is the longest pending span.
 		longest time.Duration
@@ -37,7 +37,7 @@ type deliveryBuffer struct {
 
 	client       *clientAccount
 	subscription *subscriptionAccount
-	// watches counts the open watches. Watches.mu guards it.
+	// watches counts the open watches of the buffer. Watches.mu guards it.
 	watches int
 }
 
@@ -134,7 +134,7 @@ func (b *deliveryBuffer) flush() {
 	b.flushLocked()
 }
 
-// flushLocked is flush with mu held.
+// flushLocked is flush, for callers that hold mu.
 func (b *deliveryBuffer) flushLocked() {
 	b.client.addPending(b)
 	b.subscription.addPending(b)

@@ -1,7 +1,7 @@
 // Package slo measures the span of each event of a watch: from its arrival at this server until
 // the last of its bytes is in the client's connection. It compares spans with the objectives of
-// --watch-slo, and says whose they miss (docs/slo.md). It also keeps accounts of the feeds, and
-// of the probe, a Lease that the server writes and watches (--watch-probe).
+// --watch-slo, and says which resources miss theirs (docs/slo.md). It also keeps accounts of the
+// feeds, and of the probe, a Lease that the server writes and watches (--watch-probe).
 //
 // An objective is the time that 99 of 100 spans may take. A span is divided into stages by what
 // the event waited for, so that a report can say whether this server, a client or the network
@@ -13,6 +13,8 @@
 //	Watches.Open ─► AddWithoutSpan ─► SetSendAccount ─► Queue ─► Placed ─► Write.Written ─► Close
 //	                for initial                         for each event and each write
 //	                events
+//
+// Between writes, AddWithoutSpan counts ordinary bookmarks and the end of the stream as well.
 //
 // Reports are Watches.SLO, Watchers and Feed. Metrics are made by a Collector. The types of the
 // reports are in package serverreport. Package usage is for GETs and LISTs.

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// FeedAccount is the account of the watch of one etcd cluster. The feed asks etcd for
+// FeedAccount is the account of the feed of one etcd cluster. The feed asks etcd for
 // its progress every second, and reports requests and answers here. How long the
 // answers take is the stage etcd: an event does not tell when it was committed.
 //
@@ -23,18 +23,17 @@ type FeedAccount struct {
 		sync.Mutex
 		// revision is the newest revision up to which the cache is complete.
 		revision int64
-		events   uint64
-		bytes    uint64
-		restarts uint64
-		reloads  uint64
-		// err is why the watch broke. It is nil while there is a watch.
+		// events, bytes, restarts and loads count since the start.
+		events, bytes, restarts, loads uint64
+		// err is why the watch broke. It is nil while the feed follows.
 		err error
 		// delivery has the times that answers took.
 		delivery slidingMinute[sketch]
-		// requestedAt is when the progress was requested that is not answered yet. It is
-		// zero if there is no such request.
+		// requestedAt is the time of the oldest request for progress that is not answered yet. It
+		// is zero if there is none.
 		requestedAt time.Time
-		// brokenSince is zero while there is a watch.
+		// brokenSince is since when the watch is broken. It is zero while the feed follows, and
+		// before a watch breaks for the first time.
 		brokenSince time.Time
 	}
 }
@@ -101,7 +100,7 @@ func (f *FeedAccount) ProgressRequested(at time.Time) {
 	}
 }
 
-// ProgressReceived records that etcd's watch answered, with its progress or with events.
+// ProgressReceived records that etcd's watch answered with its progress.
 func (f *FeedAccount) ProgressReceived(at time.Time) {
 	if f == nil {
 		return
@@ -115,7 +114,7 @@ func (f *FeedAccount) ProgressReceived(at time.Time) {
 	f.mu.requestedAt = time.Time{}
 }
 
-// askPeriod is how often the feed asks for progress.
+// askPeriod is the time between two requests for progress.
 const askPeriod = time.Second
 
 // eachAnswer calls use with the time that an answer took, and with the times of the
@@ -135,18 +134,18 @@ func (f *FeedAccount) addAnswerLocked(at time.Time, took time.Duration) {
 	}
 }
 
-// Reloaded counts that all objects were read again.
-func (f *FeedAccount) Reloaded() {
+// Loaded counts a load of all objects, from etcd or a checkpoint.
+func (f *FeedAccount) Loaded() {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.reloads++
+	f.mu.loads++
 }
 
-// WatchEstablished records that a new watch gave its first answer. That answer counts as
-// one that took as long as there was no watch.
+// WatchEstablished records that a new watch has caught up with etcd. It counts as an answer that
+// took as long as the watch was broken.
 func (f *FeedAccount) WatchEstablished() {
 	if f == nil {
 		return
@@ -160,7 +159,7 @@ func (f *FeedAccount) WatchEstablished() {
 	f.mu.brokenSince, f.mu.err = time.Time{}, nil
 }
 
-// WatchBroke records that the watch broke, and why.
+// WatchBroke records that the watch broke, or could not begin, and why.
 func (f *FeedAccount) WatchBroke(err error) {
 	if f == nil {
 		return
@@ -179,7 +178,7 @@ func (f *FeedAccount) WatchBroke(err error) {
 	f.mu.requestedAt = time.Time{}
 }
 
-// lateAfter is how long an answer may take. Shorter delays are not reported.
+// lateAfter is the time from which a missing answer is late.
 const lateAfter = time.Second
 
 // lateLocked returns for how long etcd has not answered. It returns 0 if etcd is in time.
@@ -228,7 +227,7 @@ func (f *FeedAccount) report(now time.Time) serverreport.Feed {
 	row := serverreport.Feed{
 		Prefix: f.prefix, Endpoints: f.endpoints, Revision: f.mu.revision,
 		LateSeconds: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
-		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.reloads,
+		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.loads,
 	}
 	if f.mu.err != nil {
 		row.Error = f.mu.err.Error()
@@ -247,8 +246,8 @@ func (f *feeds) tally(now time.Time) *tally {
 	return &all
 }
 
-// mostLate returns the feed that has not answered for the longest time, and why. The feed is
-// nil if all are in time.
+// mostLate returns the feed whose etcd has not answered for the longest time, that time, and why its
+// watch is broken. The feed is nil if all are in time. err is nil if the watch is not broken.
 func (f *feeds) mostLate(now time.Time) (worst *FeedAccount, late time.Duration, err error) {
 	for _, feed := range f.all() {
 		feed.mu.Lock()

@@ -13,7 +13,8 @@ import (
 const (
 	warning  = "warning"
 	critical = "critical"
-	// maxNamedClients bounds the clients that are named for one cause.
+	// maxNamedClients bounds the findings of slowClients. stuck adds findings until about twice as
+	// many clients are named.
 	maxNamedClients = 5
 )
 
@@ -24,7 +25,8 @@ type findings struct {
 	now       time.Time
 	report    *serverreport.SLOReport
 	resources []*resourceResult
-	clients   []serverreport.ClientSLO
+	// clients are all clients with spans in the last minute, the slowest first.
+	clients []serverreport.ClientSLO
 }
 
 // find runs all checks, and sorts the findings by severity.
@@ -73,11 +75,11 @@ const starvedAfter = 0.1
 // cpu finds that the process lacks processors.
 func (f *findings) cpu() {
 	p := &f.report.Process
-	if starved(p) < starvedAfter {
+	if processorWait(p) < starvedAfter {
 		return
 	}
 	f.add(serverreport.Finding{Cause: serverreport.CauseCPU, Severity: warning,
-		Message: fmt.Sprintf("This server is short of processors: it was ready to run and waited %s (p99), using %.1f of %d.", seconds(starved(p)), p.CPU, p.Processors),
+		Message: fmt.Sprintf("This server is short of processors: it was ready to run and waited %s (p99), using %.1f of %d.", seconds(processorWait(p)), p.CPU, p.Processors),
 		Advice:  "Give it more CPU, raise its limit (throttling shows in the cgroup's cpu.stat), or move other load away."})
 }
 
@@ -120,7 +122,8 @@ func (f *findings) missed(r *resourceResult) {
 	f.add(found)
 }
 
-// slowClients finds clients whose events waited for them or for their connections.
+// slowClients finds clients of which too many events were late, mostly because they waited for the
+// client or its connection.
 func (f *findings) slowClients() {
 	named := 0
 	for i := range f.clients {
@@ -142,8 +145,8 @@ func (f *findings) slowClients() {
 	}
 }
 
-// stuck finds watches that wait right now. Events that are not delivered yet have no
-// span, so the other checks do not see them.
+// stuck finds watches that have waited for longer than their objective. Events that are not
+// delivered yet have no span, so the other checks do not see them.
 func (f *findings) stuck() {
 	named := map[string]bool{}
 	for _, found := range f.report.Causes {

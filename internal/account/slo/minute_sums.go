@@ -28,7 +28,8 @@ type bandSums struct {
 	stages [spanStageCount]time.Duration
 }
 
-// addMinute adds a resource's last minute to sums. offset is now, from Watches.startedAt.
+// addMinute adds a resource's last minute to sums, its burn counters, and its totals. offset is the
+// present time, as an offset from Watches.startedAt.
 func (r *resourceAccount) addMinute(sums *minuteSums, offset time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +58,7 @@ func (r *resourceAccount) addMinute(sums *minuteSums, offset time.Duration) {
 	sums.totalBytes += r.mu.bytes
 }
 
-// merge adds other sums.
+// merge adds the sums of o.
 func (sums *minuteSums) merge(o *minuteSums) {
 	sums.spans.merge(&o.spans)
 	for i := range sums.stages {
@@ -79,7 +80,7 @@ func (sums *minuteSums) merge(o *minuteSums) {
 }
 
 // shares returns each stage's share, 0 to 1, of the time of the slowest 1 % of the
-// spans. The cutoff usually falls into a band. That band contributes in proportion.
+// spans. The limit of that 1 % usually falls into a band. That band contributes in proportion.
 func (sums *minuteSums) shares() (shares [spanStageCount]float64) {
 	missing := math.Ceil(float64(sums.spans.count) * errorBudget)
 	var all float64

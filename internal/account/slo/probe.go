@@ -15,13 +15,15 @@ type probe struct {
 		active bool
 		// whole has times from the beginning of a write to its event, commit from its end.
 		whole, commit slidingMinute[sketch]
-		// pending is the oldest write whose event has not come. It is zero if there is
-		// none.
+		// pending is the first write after which not all events have come. It stays until the
+		// event of the newest write comes, and is zero if no event is missing.
 		pending probeWrite
-		// lastRevision is the revision of the newest write.
+		// lastRevision is the revision of the newest write whose answer came before its event.
 		lastRevision int64
-		lastEvent    probeEvent
-		err          error
+		// lastEvent is the newest event.
+		lastEvent probeEvent
+		// err is the argument of the last ProbeFailed.
+		err error
 	}
 }
 
@@ -51,7 +53,7 @@ func (set *Watches) ProbeWrote(revision int64, began, ended time.Time) {
 	p.mu.lastRevision = revision
 }
 
-// ProbeSaw records an event of the probe's watch.
+// ProbeSaw records an event of the probe's watch, with its revision and when it came.
 func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 	p := &set.probe
 	p.mu.Lock()
@@ -64,7 +66,7 @@ func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 	}
 }
 
-// observeLocked counts a write whose event came.
+// observeLocked counts a write whose event came at seen.
 func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
 	offset := later(seen, write.ended).Sub(set.startedAt)
 	observe := func(w *slidingMinute[sketch], from time.Time) {
@@ -75,7 +77,7 @@ func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
 	observe(&p.mu.commit, write.ended)
 }
 
-// ProbeFailed records why the probe cannot write or watch. Nil means that it can again.
+// ProbeFailed records why the probe cannot write or watch. Nil drops the reason: a write succeeded.
 func (set *Watches) ProbeFailed(err error) {
 	set.probe.mu.Lock()
 	defer set.probe.mu.Unlock()

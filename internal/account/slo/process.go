@@ -25,7 +25,7 @@ type process struct {
 	}
 }
 
-// cpuSample is the CPU time that the process had used at a time.
+// cpuSample is the CPU time that the process had used by the time at.
 type cpuSample struct {
 	at  time.Time
 	cpu time.Duration
@@ -40,7 +40,8 @@ const (
 	schedulingMetric = "/sched/latencies:seconds"
 )
 
-// timerFired records by how much the timer fired late. offset is now, from Watches.startedAt.
+// timerFired records how late the timer fired. offset is the present time, as an offset from
+// Watches.startedAt.
 func (p *process) timerFired(offset, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,10 +49,11 @@ func (p *process) timerFired(offset, late time.Duration) {
 	p.mu.delay.slotFor(offset, fineSlot, (*sketch).reset).observe(late, bucket(late), 1)
 }
 
-// sample reads CPU time and the runtime's scheduling latencies.
+// sample reads CPU time and the runtime's scheduling latencies. offset is now, as an offset from
+// Watches.startedAt.
 func (p *process) sample(now time.Time, offset time.Duration) {
-	samples := []metrics.Sample{{Name: schedulingMetric}}
-	metrics.Read(samples)
+	latencies := []metrics.Sample{{Name: schedulingMetric}}
+	metrics.Read(latencies)
 	var cpu time.Duration
 	if read := cputime.Reader(); read != nil {
 		cpu = read()
@@ -62,25 +64,25 @@ func (p *process) sample(now time.Time, offset time.Duration) {
 	for len(p.mu.samples) > 2 && now.Sub(p.mu.samples[1].at) >= time.Minute {
 		p.mu.samples = p.mu.samples[1:]
 	}
-	if samples[0].Value.Kind() != metrics.KindFloat64Histogram {
+	if latencies[0].Value.Kind() != metrics.KindFloat64Histogram {
 		return
 	}
-	h := samples[0].Value.Float64Histogram()
+	h := latencies[0].Value.Float64Histogram()
 	first := p.mu.priorCounts == nil
 	if first {
 		p.mu.priorCounts = make([]uint64, len(h.Counts))
 	}
 	slot := p.mu.scheduling.slotFor(offset, fineSlot, (*sketch).reset)
 	for i, n := range h.Counts {
-		if more := n - p.mu.priorCounts[i]; more > 0 && !first {
+		if added := n - p.mu.priorCounts[i]; added > 0 && !first {
 			d := time.Duration(bucketEnd(h, i) * float64(time.Second))
-			slot.observe(d, bucket(d), uint32(min(more, math.MaxUint32)))
+			slot.observe(d, bucket(d), uint32(min(added, math.MaxUint32)))
 		}
 		p.mu.priorCounts[i] = n
 	}
 }
 
-// bucketEnd returns the upper bound of bucket i. The last bucket has no upper bound:
+// bucketEnd returns the upper bound of the runtime's bucket i. The last bucket has no upper bound:
 // bucketEnd returns its lower bound.
 func bucketEnd(h *metrics.Float64Histogram, i int) float64 {
 	if end := h.Buckets[i+1]; !math.IsInf(end, 1) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// resourceAccount is the account of the watches of one resource. Most of the reports
-// and all metrics are from these accounts.
+// resourceAccount is the account of the watches of one resource. What reports say of resources, and
+// most metrics, is from these accounts.
 //
 // Lock order: Watches.mu, then resourceAccount.mu, then deliveryBuffer.mu.
 type resourceAccount struct {
@@ -26,7 +26,7 @@ type resourceAccount struct {
 		burn         burnCounter
 		// events and bytes are sums since the start.
 		events, bytes uint64
-		// expired counts the watches that were told to list again.
+		// expired counts the calls of Watch.Expired.
 		expired uint64
 		// totals are sums since the start.
 		totals totals

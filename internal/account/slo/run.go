@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// checkPeriod is how often Run logs slow watches and late feeds.
+	// checkPeriod is the time between two checks for slow watches and late feeds.
 	checkPeriod = 10 * time.Second
 	// maxSlowLogged bounds the slow watches of one check.
 	maxSlowLogged = 3

@@ -20,7 +20,7 @@ import (
 // event in any case. The accounts of the resource, the client and the subscription are
 // updated later, for many deliveries together (see deliveryBatch and deliveryBuffer).
 //
-// The zero value counts nothing: Watch.SetSendAccount connects it.
+// Watch.SetSendAccount must connect a SendAccount before its methods are called.
 type SendAccount struct {
 	// arrival is the arrival of the newest queued events. newestEvents and newestBytes are the
 	// number and the bytes of those events alone.
@@ -29,7 +29,7 @@ type SendAccount struct {
 	// inSpans is set at the first event that arrived after the watch began. That event
 	// and all that follow have spans.
 	inSpans bool
-	// partial is set while a part of the queued bytes is in a write. hasEarlier is set
+	// partial is set at a partialWrite, until all events of earlier are delivered. hasEarlier is set
 	// while earlier is not empty.
 	partial, hasEarlier bool
 
@@ -57,12 +57,13 @@ type SendAccount struct {
 // while the caller goes on to its own cache misses.
 func (s *SendAccount) TouchCacheLine() { atomic.LoadUint32(&s.newestEvents) }
 
-// eventBatch is events of one arrival that were encoded together.
+// eventBatch is events of one arrival that follow each other in the queue.
 type eventBatch struct {
+	// arrival is nil if the events have no span.
 	arrival *entry.Arrival
 	count   uint32
-	// timed reports whether fillBegan and encoded are set. The first write that carries the
-	// batch sets them.
+	// timed reports whether fillBegan and encoded are set. The first partialWrite after the batch
+	// was queued sets them.
 	timed bool
 	// size is the bytes of the events, unwritten how many of them are not delivered.
 	size, unwritten uint32
@@ -85,7 +86,7 @@ func (s *SendAccount) Queue(arrival *entry.Arrival, count int, bytes int64) {
 }
 
 // QueueBytes records bytes without an event, such as a bookmark, at the end of the queue. They
-// are counted with the events before them, or with the next events if the queue is empty.
+// count as bytes of the newest queued events, or of the next ones if those are in earlier.
 func (s *SendAccount) QueueBytes(bytes int64) { s.newestBytes += uint32(bytes) }
 
 // pushBatch moves the newest queued events to earlier.
@@ -124,17 +125,17 @@ func (s *SendAccount) Placed(w *Write, n int, stall *WindowStall) {
 		l.partials = append(l.partials, p)
 		return
 	}
-	count, left := s.newestEvents, bytes
+	count, newestBytes := s.newestEvents, bytes
 	if s.hasEarlier {
 		for i := range s.earlier {
 			b := &s.earlier[i]
 			l.add(s, b.arrival, b.count, uint64(b.size))
 			count += b.count
-			left -= uint64(b.size)
+			newestBytes -= uint64(b.size)
 		}
 		s.dropFront(len(s.earlier))
 	}
-	l.add(s, s.spanArrival(s.arrival), s.newestEvents, left)
+	l.add(s, s.spanArrival(s.arrival), s.newestEvents, newestBytes)
 	s.arrival, s.newestEvents, s.newestBytes = nil, 0, 0
 	if n := uint32(w.Number); s.inFlightWrite != n {
 		s.inFlightWrite, s.inFlightEvents, s.inFlightBytes = n, 0, 0
@@ -156,8 +157,8 @@ func (s *SendAccount) queuedBytes() uint64 {
 	return sum
 }
 
-// consume records that a partial write has delivered bytes of earlier. It returns how
-// many batches at the front of earlier are delivered completely.
+// consume records that a partialWrite has delivered bytes of earlier. It returns how many batches at
+// the front of earlier are delivered completely. fillBegan and encoded are times of the write.
 func (s *SendAccount) consume(bytes uint64, fillBegan, encoded time.Duration) (done int) {
 	n := uint32(bytes)
 	for i := range s.earlier {

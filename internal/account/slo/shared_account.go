@@ -17,7 +17,7 @@ type sharedAccount struct {
 	}
 	// watches counts the open watches. Watches.mu guards it and lastUsed.
 	watches int
-	// lastUsed is when a watch was closed last.
+	// lastUsed is when one of its watches was last closed. It is zero before that.
 	lastUsed time.Time
 }
 
@@ -61,7 +61,7 @@ type subscriptionAccount struct {
 // likewise the selections of a resource.
 const otherName = "other"
 
-// add counts what was delivered without spans.
+// add adds to the sums of events and bytes, without spans.
 func (a *sharedAccount) add(events, bytes uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +69,7 @@ func (a *sharedAccount) add(events, bytes uint64) {
 	a.mu.bytes += bytes
 }
 
-// addPending counts what is pending in a buffer. The buffer's lock is held.
+// addPending counts what is pending in a buffer. The caller holds the buffer's lock.
 func (a *sharedAccount) addPending(b *deliveryBuffer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,8 +88,8 @@ func (a *sharedAccount) addPending(b *deliveryBuffer) {
 
 func (a *sharedAccount) shared() *sharedAccount { return a }
 
-// sharedSums adds up the last minute of a sharedAccount. events and bytes are since the
-// start.
+// sharedSums adds up the last minute of a sharedAccount. events and bytes are since the account was
+// made.
 type sharedSums struct {
 	spans         serverreport.Quantiles
 	late          uint64
@@ -98,8 +98,8 @@ type sharedSums struct {
 	events, bytes uint64
 }
 
-// eachActive calls use with the accounts that had events in the last minute. Watches.mu
-// guards the map and must not be held.
+// eachActive calls use with the accounts that had spans in the last minute. Watches.mu guards
+// accounts. The caller must not hold it.
 func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watches, accounts map[K]A, offset time.Duration, use func(A, *sharedSums)) {
 	type counted struct {
 		account A

@@ -62,9 +62,9 @@ func upperBound(i int) float64 {
 	return math.Ldexp(1+low, i/perDoubling)
 }
 
-// sketch is a histogram of times. It has memory only for the buckets between the shortest
-// and the longest time. A bucket takes 2 bytes, or 4 once one has counted more than 65,535.
-// The zero value is empty.
+// sketch is a histogram of times. It has memory for the buckets between the shortest and the
+// longest time, in steps of growthStep. A bucket takes 2 bytes, or 4 once one has counted more than
+// 65,535. The zero value is empty.
 type sketch struct {
 	// first is the bucket of the first element. One of small and large is nil.
 	first int
@@ -156,7 +156,7 @@ func (t *tally) add(s *sketch) {
 	t.max = max(t.max, s.max)
 }
 
-// merge adds another tally.
+// merge adds the tally o.
 func (t *tally) merge(o *tally) {
 	for i, n := range o.counts {
 		t.counts[i] += n
@@ -165,8 +165,8 @@ func (t *tally) merge(o *tally) {
 	t.max = max(t.max, o.max)
 }
 
-// rank returns the bucket of the quantile q.
-func (t *tally) rank(q float64) int {
+// quantileBucket returns the bucket of the quantile q.
+func (t *tally) quantileBucket(q float64) int {
 	rank := max(1, uint64(math.Ceil(q*float64(t.count))))
 	var seen uint64
 	for i, n := range t.counts[:buckets] {
@@ -182,6 +182,6 @@ func (t *tally) quantiles() serverreport.Quantiles {
 	if t.count == 0 {
 		return serverreport.Quantiles{}
 	}
-	quantile := func(q float64) float64 { return min(bucketValues()[t.rank(q)], t.max.Seconds()) }
+	quantile := func(q float64) float64 { return min(bucketValues()[t.quantileBucket(q)], t.max.Seconds()) }
 	return serverreport.Quantiles{Count: t.count, P50: quantile(0.5), P99: quantile(0.99), P999: quantile(0.999), Max: t.max.Seconds()}
 }

@@ -46,7 +46,6 @@ func (set *Watches) SLO() serverreport.SLOReport {
 	for i, resource := range resources {
 		report.Resources[i] = resource.row
 	}
-	// Clients and subscriptions are counted from flushed buffers.
 	set.flushBuffers()
 	clients := set.clients(offset, &report.Process)
 	// The findings look at all clients, the report shows maxRows.
@@ -57,8 +56,7 @@ func (set *Watches) SLO() serverreport.SLOReport {
 	return report
 }
 
-// objectiveRatio returns the p99 as a multiple of the objective. Above 1 the objective is
-// missed.
+// objectiveRatio returns the p99 as a multiple of the objective.
 func objectiveRatio(r *serverreport.ResourceSLO) float64 { return r.Spans.P99 / r.ObjectiveSeconds }
 
 // resources returns the accounts of resources, in no order.
@@ -72,7 +70,7 @@ func (set *Watches) resources() []*resourceAccount {
 	return list
 }
 
-// clients returns all clients with events in the last minute, the slowest first.
+// clients returns all clients with spans in the last minute, the largest p99 first.
 func (set *Watches) clients(offset time.Duration, p *serverreport.Process) []serverreport.ClientSLO {
 	rows := []serverreport.ClientSLO{}
 	eachActive(set, set.mu.clients, offset, func(c *clientAccount, s *sharedSums) {
@@ -99,8 +97,8 @@ func largest(counts *[spanStageCount]uint64) int {
 	return index
 }
 
-// subscriptions returns up to maxRows subscriptions with events in the last minute, the
-// slowest first.
+// subscriptions returns up to maxRows subscriptions with spans in the last minute, the largest p99
+// first.
 func (set *Watches) subscriptions(offset time.Duration) []serverreport.SubscriptionSLO {
 	rows := []serverreport.SubscriptionSLO{}
 	eachActive(set, set.mu.subscriptions, offset, func(a *subscriptionAccount, s *sharedSums) {

@@ -46,8 +46,8 @@ type spanRun struct {
 	bytes     uint64
 }
 
-// sameSpan reports whether two deliveries have the same span. Watches that get an event
-// from the same write do, unless their clients' flow-control windows stalled.
+// sameSpan reports whether two deliveries of a resource have the same span. Watches that get an
+// event from the same write do, unless their clients' flow-control windows stalled.
 func (d *delivery) sameSpan(o *delivery) bool {
 	return d.arrival == o.arrival && d.ended == o.ended && d.fillBegan == o.fillBegan && d.stalled == 0 && o.stalled == 0
 }
@@ -58,8 +58,8 @@ func (d *delivery) sameSpan(o *delivery) bool {
 //
 // Between cached and fillBegan, events wait for the writer. The writer has not come to
 // them (dispatch), is writing (connection), or must not send (client). Between encoded and
-// began is no wait, unless the events did not fit into one write. Then they wait for the
-// last write, for the same three reasons.
+// began there is no wait, unless the events did not fit into the first write. Then they wait for
+// the last write that carries them, for the same three reasons.
 //
 // A wait is divided in proportion. From busySince to began the connection always had something
 // to write, and a part of that time, writing, went into writes. From stalledSince to ended the

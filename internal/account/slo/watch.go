@@ -52,14 +52,16 @@ type WatchInfo struct {
 
 // Backlog measures how far a watch lags. Any goroutine may call it.
 type Backlog interface {
-	// Behind returns the events that the watch was not sent, an estimate of their bytes,
-	// and when the oldest of them became visible. sent is the number of events that were
-	// delivered since the initial ones.
+	// Behind returns at most how many events the watch has not been sent yet, an estimate of
+	// their bytes, and when the oldest of them became visible. oldest is zero if there are none.
+	// sent is the number of events that were delivered since the initial ones.
 	Behind(sent uint64) (events, bytes int64, oldest time.Time)
 }
 
 // History measures what a resource's log holds. Any goroutine may call it.
 type History interface {
+	// Size returns the number of events in the log, their bytes, and when the oldest event became
+	// visible. oldest is zero if the log is empty.
 	Size() (events int, bytes int64, oldest time.Time)
 }
 
@@ -84,14 +86,15 @@ type Watch struct {
 	buffer   *deliveryBuffer
 	// openedOffset is the time of Open, as an offset from Watches.startedAt.
 	openedOffset time.Duration
-	// events and bytes count what has no span.
+	// events and bytes are the sums of AddWithoutSpan.
 	events, bytes atomic.Uint64
-	// account is nil while initial events are sent.
-	account atomic.Pointer[SendAccount]
+	// sendAccount is nil while initial events are sent.
+	sendAccount atomic.Pointer[SendAccount]
 	WatchInfo
 }
 
-// AddWithoutSpan counts events and bytes that have no spans. A bookmark adds bytes and no event.
+// AddWithoutSpan counts initial events, and bytes that the request's goroutine has written. A
+// bookmark adds bytes and no event.
 func (w *Watch) AddWithoutSpan(bytes, events int) {
 	if w == nil {
 		return
@@ -107,23 +110,23 @@ func (w *Watch) AddWithoutSpan(bytes, events int) {
 }
 
 // SetSendAccount connects a SendAccount to the account when all initial events were sent. It must
-// be called once, before the methods of s.
+// be called once, before the methods of s. If w is nil, it does nothing, and s may be nil.
 func (w *Watch) SetSendAccount(s *SendAccount) {
 	if w == nil {
 		return
 	}
 	s.watch, s.resource, s.buffer = w, w.resource, w.buffer
-	w.account.Store(s)
+	w.sendAccount.Store(s)
 }
 
 // delivered returns the events and bytes that were delivered. followed is the number of the
 // events after the initial ones.
 func (w *Watch) delivered() (events, bytes, followed uint64) {
 	events, bytes = w.events.Load(), w.bytes.Load()
-	if s := w.account.Load(); s != nil {
-		var more uint64
-		followed, more = s.delivered()
-		events, bytes = events+followed, bytes+more
+	if s := w.sendAccount.Load(); s != nil {
+		var sentBytes uint64
+		followed, sentBytes = s.delivered()
+		events, bytes = events+followed, bytes+sentBytes
 	}
 	return events, bytes, followed
 }

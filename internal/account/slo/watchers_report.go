@@ -69,8 +69,8 @@ func (set *Watches) DeliveredTotals() (events, bytes uint64) {
 	return sums.events, sums.bytes
 }
 
-// deliveredSums add up since the start what was delivered to watches. expired counts
-// watches that were told to list again.
+// deliveredSums add up what was delivered to watches since the start. expired counts the calls of
+// Watch.Expired.
 type deliveredSums struct{ events, bytes, expired uint64 }
 
 func (s *deliveredSums) add(r *resourceAccount) {
@@ -101,7 +101,7 @@ func (set *Watches) watches() []*Watch {
 	return list
 }
 
-// historyReport returns a row with what the resource's log holds.
+// historyReport returns a row with the size and the age of the resource's log.
 func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWatchers {
 	row := &serverreport.ResourceWatchers{Resource: r.name}
 	r.mu.Lock()
@@ -125,7 +125,7 @@ func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	for _, w := range watches {
 		row, followed := w.report(now)
 		events, bytes, oldest := w.Backlog.Behind(followed)
-		if events == 0 && w.account.Load() != nil {
+		if events == 0 && w.sendAccount.Load() != nil {
 			continue
 		}
 		row.BehindEvents, row.BehindBytes = events, bytes
@@ -161,7 +161,7 @@ func (w *Watch) state(now time.Time) string {
 	if !writeBegan.IsZero() && now.Sub(writeBegan) >= stuckAfter {
 		return stateConnection
 	}
-	if w.account.Load() == nil {
+	if w.sendAccount.Load() == nil {
 		return stateInitial
 	}
 	return stateFollowing

@@ -16,12 +16,12 @@ type Config struct {
 	// resources.
 	Objectives Objectives
 	// Clients and Subscriptions bound the accounts of clients and of subscriptions. Zero
-	// is 1,000. All clients beyond the bound share an account, and so do all
-	// subscriptions.
+	// is 1,000. All clients beyond the bound share an additional account, and so do the
+	// subscriptions of each resource.
 	Clients, Subscriptions int
 	// SlowAfter is the lag from which a watch is logged. Zero means 10 s.
 	SlowAfter time.Duration
-	// Logger receives slow watches, watches that have to list again, and late feeds. Nil
+	// Logger receives slow watches, watches whose clients have to list again, and late feeds. Nil
 	// means slog.Default.
 	Logger *slog.Logger
 	// Clock is for tests. Nil means the real clock.
@@ -51,13 +51,14 @@ func (c Config) withDefaults() Config {
 // clients and subscriptions. It also has the accounts of feeds, of the probe, and of
 // the process. One server has one set.
 //
-//	SendAccount ─► writeEvents ─Written─► resourceAccount ─┬─► spans of the resource
-//	SendAccount ─►                        (batch)          └─► deliveryBuffer ─┬─► client
-//	                                                                           └─► subscription
+//	SendAccount ─┬► writeEvents ─Written─► resourceAccount ─┬─► spans of the resource
+//	SendAccount ─┘                         (batch)          └─► deliveryBuffer ─┬─► client
+//	                                                                            └─► subscription
+//	Watch.AddWithoutSpan ─► resourceAccount, client and subscription
 //
-// The design keeps measuring cheaper than what it measures. An event is counted when
-// its write has returned, once for all watches of a client that the write carried it
-// for. Counting is delayed and done in batches, because loading accounts into the
+// The design keeps measuring cheaper than what it measures. An event of the log is counted when
+// its write has returned, once for all watches of a client with one subscription that the write
+// carried it for. Counting is delayed and done in batches, because loading accounts into the
 // processor's caches costs more than counting. Reports count what is pending, so they
 // miss nothing.
 //
@@ -66,16 +67,16 @@ func (c Config) withDefaults() Config {
 // depends on how much its times differ. docs/slo.md has figures.
 //
 // Lock order: mu, resourceAccount.mu, deliveryBuffer.mu, the accounts of clients and
-// subscriptions. All methods may be called by any goroutine. A nil *Watches keeps no
-// accounts.
+// subscriptions. All methods may be called by any goroutine. Open and AddFeed of a nil *Watches
+// return nil accounts. No other method of it may be called.
 type Watches struct {
 	cfg       Config
 	startedAt time.Time
 	feeds     feeds
-	// Run measures for process. Without Run its times are empty.
+	// process is filled by Run. Without Run its times are empty.
 	process process
 	probe   probe
-	// logs bounds the lines of slow watches, late feeds and lost places.
+	// logs bounds the log lines of slow watches, late feeds and expired watches.
 	logs logThrottle
 
 	mu struct {
@@ -89,7 +90,7 @@ type Watches struct {
 		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
 		// again.
 		nextClientDrop, nextSubscriptionDrop time.Time
-		// gone has the sums of deleted resources.
+		// gone has the sums of resources that Forget dropped.
 		gone deliveredSums
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// writeEvents is the events that one write carries. It lives in Write.Local until the
+// writeEvents is the events that one write carries for SendAccounts. It is Write.Local until the
 // write has returned.
 //
 // Events of one arrival for watches of the same buffer share an element of byBuffer, however many
 // watches there are. All of these events have the same span, since they arrived together and
 // leave with the same write. So the span is computed and counted once.
 //
-// The caller of SendAccount.Placed holds the transport's lock (Transport.WithLock), which guards
-// the writeEvents.
+// The transport's lock (Transport.WithLock) guards it until the write begins: the caller of
+// SendAccount.Placed holds that lock. Then the caller of Written owns it.
 type writeEvents struct {
 	byBuffer []bufferEvents
 	// current is the index in byBuffer that add changed most recently.
@@ -24,15 +24,15 @@ type writeEvents struct {
 	partials []partialWrite
 }
 
-// bufferEvents is events of one arrival for watches of the same buffer. If arrival is nil, the events have
-// no span.
+// bufferEvents is events of one arrival for watches of the same buffer.
 type bufferEvents struct {
 	// resource is the buffer's resource.
 	resource *resourceAccount
 	buffer   *deliveryBuffer
-	arrival  *entry.Arrival
-	count    uint32
-	bytes    uint64
+	// arrival is nil if the events have no span.
+	arrival *entry.Arrival
+	count   uint32
+	bytes   uint64
 }
 
 // partialWrite is bytes of one watch that its SendAccount counts, batch by batch.

@@ -64,7 +64,7 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 func (f *Feed) setLoaded(revision, newest int64) {
 	f.setState(revision)
 	f.newestAtLoad = newest
-	f.cfg.Account.Reloaded()
+	f.cfg.Account.Loaded()
 	f.cfg.Account.Advance(revision, 0, 0)
 }
 
