@@ -80,8 +80,8 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	spent, allowed := s.limiter.Take(ratelimit.ClientOf(req.RemoteAddr))
 	if spent > shellPages && req.ProtoMajor == 2 {
-		// The server closes connections of all unauthenticated requests likewise. It must
-		// not close a browser's connections. Requests that are under way at that time are
+		// Kubernetes closes connections of unauthenticated HTTP/2 requests likewise. A
+		// browser's connections must stay open: requests that are under way at that time are
 		// sent again on another connection, and browsers give up after sending a request
 		// a few times.
 		w.Header().Set("Connection", "close")

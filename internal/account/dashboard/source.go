@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// Source makes the reports. A nil function means that the server does not measure
-// that: its path is not found. The functions are called by any goroutine.
+// Source makes the reports. A nil function means that the server has no such report: its path is
+// not found. The functions are called by any goroutine, one call of each at a time.
 type Source struct {
 	SLO      func() serverreport.SLOReport
 	Watchers func() serverreport.WatchersReport
@@ -35,7 +35,7 @@ func (s *Source) reports(now func() time.Time) map[string]func() any {
 // reuseFor is how long a report is used again. Some reports walk all that is cached.
 const reuseFor = 500 * time.Millisecond
 
-// add adds a report unless make is nil.
+// add adds a report to a map, unless make is nil.
 func add[T any](to map[string]func() any, now func() time.Time, name string, make func() T) {
 	if make != nil {
 		to[name] = (&sharedReport[T]{make: make, now: now}).get
@@ -43,7 +43,7 @@ func add[T any](to map[string]func() any, now func() time.Time, name string, mak
 }
 
 // sharedReport makes a report once for all requests of reuseFor. A request that comes
-// while it is made waits for it.
+// while the report is made waits for it.
 type sharedReport[T any] struct {
 	make func() T
 	now  func() time.Time

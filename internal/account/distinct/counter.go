@@ -9,7 +9,7 @@ import (
 
 // Counter counts distinct hashes. Up to maxExact it is exact. Beyond that it is
 // a HyperLogLog (Flajolet et al., AofA 2007) with a standard error of 3 %. It takes
-// 1 KiB at most. The zero value is empty.
+// about 1 KiB at most. The zero value is empty. It is not safe for concurrent use.
 type Counter struct {
 	exact []uint64
 	// registers is nil while the count is exact. After that exact is nil.
@@ -47,7 +47,7 @@ func (c *Counter) useRegisters() {
 }
 
 // addToRegister chooses the register by the low bits of a hash, and computes the rank
-// from the others.
+// from the high bits.
 func (c *Counter) addToRegister(hash uint64) {
 	rank := uint8(bits.LeadingZeros64(hash|1<<registerBits-1)) + 1
 	if r := &c.registers[hash%registerCount]; *r < rank {
@@ -94,6 +94,7 @@ func (c *Counter) Count() int {
 // SlidingCounter counts the distinct hashes of a sliding window. The window has a
 // fixed number of steps with a Counter each. When a step is over, the counter
 // of the oldest step is emptied. So the window covers between steps-1 and steps steps.
+// It is not safe for concurrent use.
 type SlidingCounter struct {
 	step time.Duration
 	// counters is a ring: step n is at n % len(counters).

@@ -1,7 +1,7 @@
 // Package panics recovers from panics of foreign code. Counter.Guard calls such code, makes
 // an Error of a panic, counts it by Place, and logs its stack.
 //
-// It is not for our own code: a panic there must end the operation.
+// It is not for our own code: a panic there must end the connection or the process (docs/flow.md).
 package panics
 
 import (
@@ -28,9 +28,10 @@ const (
 	Watch Place = "watch"
 	// Informer is a handler of an informer's events.
 	Informer Place = "informer"
-	// Definition is reading a definition, or bringing its status up to date.
+	// Definition is reading a definition, bringing its status up to date, or warming up for that.
 	Definition Place = "definition"
-	// Request is Kubernetes' handler of a request.
+	// Request is Kubernetes' handler of a request, or a question of a replica to its upstream
+	// about users.
 	Request Place = "request"
 	// Controller is a goroutine of Kubernetes outside of requests.
 	Controller Place = "controller"
@@ -65,7 +66,7 @@ type Counter struct {
 	mu     struct {
 		sync.Mutex
 		counts map[Place]int64
-		// loggedAt is when a place last logged a stack.
+		// loggedAt is when the stack of a place was last logged, here or by Kubernetes (Count).
 		loggedAt map[Place]time.Time
 		// suppressed counts the panics since loggedAt that were not logged.
 		suppressed map[Place]int64
@@ -105,7 +106,8 @@ func (c *Counter) Guard(place Place, do func() error) (err error) {
 }
 
 // Recovered counts a panic, and logs it with the stack of the caller, which must be the
-// deferred function that has recovered. It returns the error that stands for the panic.
+// deferred function that has recovered. It logs one stack of a place in panicLogPeriod. It
+// returns the error that stands for the panic.
 func (c *Counter) Recovered(place Place, value any) error {
 	failure := &Error{Place: place, Value: value}
 	if c == nil {
@@ -128,8 +130,8 @@ func (c *Counter) Count(place Place, value any) {
 	}
 }
 
-// countAndThrottle counts a panic. It reports whether the place may log a stack now, and how
-// many panics it did not log before.
+// countAndThrottle counts a panic. It reports whether a stack of the place may be logged now, and
+// how many panics of the place were not logged since the last stack.
 func (c *Counter) countAndThrottle(place Place, value any) (suppressed int64, logs bool) {
 	now := time.Now()
 	c.mu.Lock()

@@ -16,15 +16,15 @@ import (
 // Config configures Accounts.
 type Config struct {
 	// PacePercent is the percentage of a client group that may relist within a minute
-	// during a storm. Zero paces no client.
+	// during a storm. At least minClientsPerMinute may. Zero paces no client.
 	PacePercent float64
 	// ProcessCPU returns the CPU time that this process has used so far. Each request is
-	// charged its share of what the process used while it ran, and never more than its
-	// estimate. If ProcessCPU is nil, estimates are charged as they are.
+	// charged its share of what the process used while the request ran, and never more than the
+	// request's estimate. If ProcessCPU is nil, estimates are charged as they are.
 	ProcessCPU func() time.Duration
 	// Budgets are charged with the cost of each request. They may be nil.
 	Budgets *Budgets
-	// Logger receives storms, and large requests that were passed on. Nil means
+	// Logger receives storms, and expensive requests that were passed on. Nil means
 	// slog.Default.
 	Logger *slog.Logger
 	// Clock is for tests. Nil means the real clock.
@@ -90,9 +90,10 @@ type Request struct {
 	// Known reports whether the server stores the resource. Other resources share one
 	// series in metrics, since their names are the client's choice.
 	Known bool
-	// Relist reports whether the request listed all of a resource again (see Relist).
+	// Relist reports whether the request was a relist, as Relist.Full.
 	Relist bool
-	// Cost is the cost of the request. Cost.Requests is ignored. Cost.CPU is an estimate.
+	// Cost is the cost of the request. Cost.CPU is an estimate. Requests, PassedOn and Shared are
+	// ignored: Shape.Path says them.
 	Cost serverreport.ListCost
 }
 
@@ -109,8 +110,8 @@ type charge struct {
 // lets requests that cost nothing be ranked by their number.
 func (c *charge) weight() float64 { return c.cost.CPU + 1e-9*float64(c.cost.Bytes) + 1e-6 }
 
-// Begin records that a request begins now. The CPU that the process has used before is then
-// not charged to the request.
+// Begin records that a request begins at now. CPU that the process has used before is then not
+// charged to the request.
 func (a *Accounts) Begin(now time.Time) { a.scale.begin(now) }
 
 // Observe adds a request. It truncates long fields of r.Shape in place, and keeps no
@@ -159,7 +160,7 @@ func (a *Accounts) Observe(r *Request) {
 }
 
 // Forget removes the shapes, metrics and storms of deleted resources. The costs of clients do
-// not change. gone is called with Shape.Resource.
+// not change. gone is called with Shape.Resource, and with locks of the accounts held.
 //
 // Without Forget, thousands of deleted resources would fill the tables, and each would keep
 // a page of the heap.
@@ -186,7 +187,7 @@ func host(address string) string {
 // maxReported bounds the shapes and the clients of a report.
 const maxReported = 50
 
-// Report describes the last ten minutes, and in Total and Paced all since the start. It
+// Report describes the last ten minutes, except for Total and Paced, which are since the start. It
 // takes some milliseconds.
 func (a *Accounts) Report() serverreport.ListsReport {
 	now := a.cfg.Clock.Now()

@@ -15,8 +15,8 @@ const (
 	// Requests get advice from worthCPU of a processor on, or from worthBytes a second.
 	worthCPU   = 0.01
 	worthBytes = 1 << 20
-	// A client polls if its addresses send, on average, minPolledLists LISTs or minPolledGets
-	// GETs each in requestPattern.period.
+	// A client polls if each of its addresses sends, on average, minPolledLists equal LISTs or
+	// minPolledGets equal GETs in requestPattern.period.
 	minPolledLists = 5
 	minPolledGets  = 300
 	// A list of manyObjects is large, and so is an answer of largeAnswer bytes. A client
@@ -44,14 +44,14 @@ type requestPattern struct {
 	mean meanCost
 	// client names the client.
 	client string
-	// requests is how many requests the client sent in period.
+	// requests is how many requests of the shape the client sent in period.
 	requests uint64
-	// addresses estimates how many addresses they came from. It may be +Inf.
+	// addresses estimates how many addresses these requests came from. It may be +Inf.
 	addresses float64
 	period    time.Duration
 }
 
-// meanCost has cpu in seconds.
+// meanCost is the mean cost of requests. cpu and seconds are in seconds.
 type meanCost struct{ objects, scanned, bytes, cpu, seconds float64 }
 
 func meanOf(c *serverreport.ListCost) meanCost {
@@ -107,8 +107,8 @@ func adviseClient(c *summary[serverreport.Client, serverreport.Shape], costs map
 // calls returns a sentence, or "" if the sentence does not fit.
 func (p *requestPattern) advice() []string {
 	var all []string
-	for _, one := range []func() string{p.passedOn, p.polling, p.namespace, p.unindexed, p.protobuf, p.compression, p.pages, p.metadata} {
-		if sentence := one(); sentence != "" {
+	for _, advise := range []func() string{p.passedOn, p.polling, p.namespace, p.unindexed, p.protobuf, p.compression, p.pages, p.metadata} {
+		if sentence := advise(); sentence != "" {
 			all = append(all, sentence)
 		}
 	}
@@ -165,7 +165,7 @@ func (p *requestPattern) unindexed() string {
 	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, p.mean.scanned, p.mean.objects, remedy)
 }
 
-// indexableSelectors returns the selectors, without the selector of the namespace.
+// indexableSelectors returns the keys of labels and fields, without namespaceField.
 func (p *requestPattern) indexableSelectors() string {
 	return serverreport.FormatSelectors(p.SelectorKeys("labels"), slices.DeleteFunc(p.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
 }

@@ -10,7 +10,7 @@ import (
 const otherMinor = "the upstream is of another minor version, so only objects as it sends them are answered here: "
 
 // adviceByReason says which requests the server could answer from bytes instead. Keys
-// are the reasons for passing a request on, as in serverreport.Shape.Reason.
+// are the reasons for which package read passes requests on, as in serverreport.Shape.Reason.
 var adviceByReason = map[string]string{
 	"resource":       "what other API servers serve, and subresources, are not kept here as bytes; ask for them less often",
 	"path":           "use the resource's own path, without empty parts and without a slash at its end",
@@ -36,7 +36,7 @@ var adviceByReason = map[string]string{
 	"encoding":       "an encoder did something unexpected: ask for another form, such as protobuf or JSON",
 }
 
-// passedOn returns advice about requests that Kubernetes' handlers answer.
+// passedOn returns advice about requests that were passed on.
 func (p *requestPattern) passedOn() string {
 	if p.Path != serverreport.PathPassedOn {
 		return ""

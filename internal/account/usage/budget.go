@@ -11,9 +11,9 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// BudgetConfig configures Budgets. Zero means no limit.
+// BudgetConfig configures Budgets.
 type BudgetConfig struct {
-	// CPUSeconds and Bytes are what a client may use in a minute.
+	// CPUSeconds and Bytes are what a client may use in a minute. Zero means no limit.
 	CPUSeconds, Bytes float64
 	// Clock is for tests. Nil means the real clock.
 	Clock clock.PassiveClock
@@ -27,9 +27,9 @@ type BudgetConfig struct {
 // of the budget each second. A client that has overdrawn waits until the excess is paid,
 // for nine minutes at most. A single large LIST must not lock a client out for a day.
 //
-// Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. If there is
-// no room for a client, clients that have paid all are dropped. If no client has, the
-// client that has used least is dropped.
+// Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. If a stripe has
+// no room for a client, its clients that have paid all are dropped. If no client has, the
+// client that owes least is dropped.
 //
 // The methods may be called by any goroutine. A nil Budgets bounds nobody.
 type Budgets struct {
@@ -45,7 +45,7 @@ type budgetStripe struct {
 	}
 }
 
-// expense is what a client had used at a time, by resource, as a share of the limit.
+// expense is the CPU and the bytes that a client owed at a time, as shares of the limits.
 type expense struct {
 	cpu, bytes float64
 	at         time.Time
@@ -53,7 +53,7 @@ type expense struct {
 
 const (
 	budgetWindow = time.Minute
-	// maxExpense bounds what a client can owe, in minutes.
+	// maxExpense bounds what a client can owe, in budgets of a minute.
 	maxExpense = 10
 	// stripeBudgets bounds the clients of a stripe.
 	stripeBudgets = 16_384 / stripes
@@ -82,7 +82,7 @@ type Overdraft struct {
 	RetryAfter time.Duration
 }
 
-// Check returns whether a user at an address, as in "10.0.0.1:4711", may send a request.
+// Check reports whether a user at an address, as in "10.0.0.1:4711", may send a request.
 func (b *Budgets) Check(user, address string) Overdraft {
 	if b == nil {
 		return Overdraft{}
@@ -92,18 +92,18 @@ func (b *Budgets) Check(user, address string) Overdraft {
 	s.mu.Lock()
 	spent := s.mu.spent[hash].leftAt(now)
 	s.mu.Unlock()
-	over, which := spent.cpu-1, "cpu"
-	if spent.bytes-1 > over {
-		over, which = spent.bytes-1, "bytes"
+	excess, budget := spent.cpu-1, "cpu"
+	if spent.bytes-1 > excess {
+		excess, budget = spent.bytes-1, "bytes"
 	}
-	if over < 0 {
+	if excess < 0 {
 		return Overdraft{}
 	}
-	seconds := math.Floor(over*budgetWindow.Seconds()) + 1
-	return Overdraft{Budget: which, RetryAfter: time.Duration(min(seconds, budgetWindow.Seconds())) * time.Second}
+	seconds := math.Floor(excess*budgetWindow.Seconds()) + 1
+	return Overdraft{Budget: budget, RetryAfter: time.Duration(min(seconds, budgetWindow.Seconds())) * time.Second}
 }
 
-// Charge adds bytes that a user at an address was sent and that Accounts do not see.
+// Charge adds bytes that a user at an address was sent.
 func (b *Budgets) Charge(user, address string, bytes uint64) {
 	b.chargeCost(user, address, &serverreport.ListCost{Bytes: bytes})
 }
@@ -141,7 +141,7 @@ func (b *Budgets) find(user, address string) (uint64, *budgetStripe) {
 	return hash, &b.stripes[hash%stripes]
 }
 
-// makeRoomLocked drops clients that have paid all, or the client that has used least if
+// makeRoomLocked drops clients that have paid all, or the client that owes least if
 // no client has paid all.
 func (s *budgetStripe) makeRoomLocked(now time.Time) {
 	least, lowest := uint64(0), math.Inf(1)

@@ -16,16 +16,17 @@ import (
 // much: the request also waits for a processor, and for other requests that encode the same
 // objects. And a wait may be unknown.
 //
-// So the process' CPU time of the last minute is kept by seconds. A request gets its CPU
+// So the process's CPU time of the last minute is kept by seconds. A request gets its CPU
 // time out of the seconds of its life. What the process used in a second is given away
-// once. If the estimates of the last seconds are more than the process used in them, a
-// request gets the same part of its estimate. Otherwise short requests would leave
-// nothing to long ones, which end after them.
+// once. If the estimates of the request's seconds, and of the last shareSeconds at least, add
+// up to n times what the process used in them, the request gets an n-th of its estimate.
+// Otherwise short requests would leave nothing to long ones, which end after them.
 type cpuScale struct {
 	// processCPU returns the CPU time that the process has used. If it is nil, nothing is
 	// scaled.
 	processCPU func() time.Duration
-	// second is a copy of mu.newest, for callers without the lock.
+	// second is a copy of mu.newest, for readers that do not hold the lock. It is 0 before the
+	// first reading after init.
 	second atomic.Int64
 
 	mu struct {
@@ -43,7 +44,7 @@ type cpuScale struct {
 
 // scaleSecond is a second of the process.
 type scaleSecond struct {
-	// used is the process' CPU. charged is how much of it was given to requests.
+	// used is the CPU time of the process. charged is how much of used was given to requests.
 	used, charged time.Duration
 	// estimated is the sum of the estimates of requests that have ended, each spread over
 	// the seconds of its life.
@@ -54,7 +55,7 @@ const (
 	scaleSeconds = 60
 	// shareSeconds are the last seconds whose estimates are compared with the process.
 	shareSeconds = 10
-	// minReadPeriod bounds how often the process' CPU is read, which takes a microsecond.
+	// minReadPeriod bounds how often the process's CPU is read, which takes a microsecond.
 	minReadPeriod = time.Millisecond
 )
 
@@ -64,7 +65,7 @@ func (s *cpuScale) init(processCPU func() time.Duration, now time.Time) {
 	}
 }
 
-// begin records that a request begins: CPU that was used before is not the request's.
+// begin records that a request begins at now: CPU that was used before is not the request's.
 func (s *cpuScale) begin(now time.Time) {
 	if s.processCPU == nil || now.Unix() <= s.second.Load() {
 		return
@@ -111,7 +112,7 @@ func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) ti
 	if used < estimated {
 		share = time.Duration(float64(estimate) * float64(used) / float64(estimated))
 	}
-	// Only long requests have the oldest seconds.
+	// The oldest seconds come first, because only long requests can use them.
 	for second := began; second <= s.mu.newest && charged < share; second++ {
 		slot := &s.mu.seconds[second%scaleSeconds]
 		part := min(share-charged, slot.used-slot.charged)
@@ -121,7 +122,7 @@ func (s *cpuScale) chargeLocked(began int64, estimate, charged time.Duration) ti
 	return charged
 }
 
-// readLocked reads the process' CPU. What was used since the last reading is spread from
+// readLocked reads the process's CPU. What was used since the last reading is spread from
 // the second of that reading to the one before now.
 func (s *cpuScale) readLocked(now time.Time) {
 	before, second := s.mu.newest, max(s.mu.newest, now.Unix())
@@ -137,8 +138,8 @@ func (s *cpuScale) readLocked(now time.Time) {
 }
 
 // spreadLocked calls add for each second from the second from to the newest second. It
-// leaves out the newest second, unless that is the only one. n is the number of seconds,
-// with the seconds that the ring no longer has.
+// leaves out the newest second, unless that is the only one. n is the number of these
+// seconds, including those that the ring no longer has.
 func (s *cpuScale) spreadLocked(from int64, add func(s *scaleSecond, n int64)) {
 	n := max(1, s.mu.newest-from)
 	for second := max(from, s.mu.newest-scaleSeconds+1); second < from+n; second++ {

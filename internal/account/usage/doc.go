@@ -4,14 +4,15 @@
 //
 // For each request the caller calls, in this order:
 //
-//	Relist   before a LIST or WATCH begins: it may have to wait
-//	Begin    when the request begins
+//	Begin    when the request arrives
+//	Relist   before a LIST or WATCH is answered: its client may have to come back later
 //	AddWait  where code waits on behalf of the request, so that the wait is not charged as CPU
 //	Observe  when a GET or LIST has ended
 //
-//	Observe ─► by client, by shape (heavyHitters) ─► Report, with advice
-//	        └► series by resource ─────────────────► Collector
-//	Relist ──► stormDetector ─► pacer ─────────────► 0, or a wait in seconds
+//	Observe ─► cpuScale ┬► by client, by shape (heavyHitters) ─► Report, with advice
+//	                    ├► series by resource ─────────────────► Collector
+//	                    └► Budgets ────────────────────────────► Overdraft
+//	Relist ──► stormDetector ─► pacer ─────────────────────────► 0, or a wait in seconds
 //
 // Package slo is for the events of watches.
 package usage

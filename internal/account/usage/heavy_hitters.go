@@ -85,7 +85,7 @@ func (h *heavyHitters[K, P]) find(key K) (uint64, *stripe[K, P]) {
 }
 
 // addLocked adds a request to the account of a key and returns that account. fresh
-// reports whether the account is new.
+// reports whether the key had no account.
 func (s *stripe[K, P]) addLocked(hash uint64, key K, c *charge, clone func(K) K) (account *keyAccount[K, P], fresh bool) {
 	s.decayLocked(c.minute)
 	account = s.mu.byHash[hash]
@@ -136,7 +136,7 @@ func (s *stripe[K, P]) decayLocked(minute int64) {
 	}
 }
 
-// dropPartners drops partners from all accounts.
+// dropPartners drops the partners whose keys match from all accounts.
 func (s *stripe[K, P]) dropPartners(match func(*P) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *stripe[K, P]) dropPartners(match func(*P) bool) {
 	}
 }
 
-// remove drops accounts by their keys. The last accounts fill the gaps.
+// remove drops the accounts whose keys match. The last accounts fill the gaps.
 func (s *stripe[K, P]) remove(match func(*K) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

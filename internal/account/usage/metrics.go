@@ -27,13 +27,13 @@ func (s *series) add(c *serverreport.ListCost) {
 type seriesKey struct{ resource, path string }
 
 // seriesSet has the series of resources that the server stores, up to maxSeries. All
-// other resources share the series of otherResource. The zero value is empty.
+// other resources share otherResource's series, one for each path. The zero value is empty.
 type seriesSet struct {
 	mu struct {
 		sync.Mutex
 		series map[seriesKey]*series
-		// gone has the requests and bytes of resources that are gone, without requests that
-		// were passed on. Accounts.AnsweredTotals includes them.
+		// gone has the requests and bytes of series that were dropped, without PathPassedOn.
+		// Accounts.AnsweredTotals includes them.
 		gone struct{ requests, bytes uint64 }
 	}
 }

@@ -11,8 +11,8 @@ import (
 // Tickets have ascending numbers, and become due in that order at the rate. A client
 // whose ticket is due is admitted. A client that comes too early keeps its ticket, and
 // is told how long to wait. Times are computed from numbers only when a client asks,
-// because the rate changes during a storm. It follows the size of the group, which becomes
-// known bit by bit. Numbers are fractional, because dueUpTo advances by rate × time.
+// because the rate changes during a storm: it follows the size of the group, of which more
+// and more becomes known. Numbers are fractional, because dueUpTo advances by rate × time.
 //
 // A client may give up. Its ticket is then given to the next client that comes.
 //
@@ -20,7 +20,7 @@ import (
 type pacer struct {
 	// rate is in tickets a second.
 	rate float64
-	// dueUpTo is a number: tickets up to it were due at advancedAt.
+	// dueUpTo is the number up to which tickets were due at advancedAt.
 	dueUpTo    float64
 	advancedAt time.Time
 	// lastIssued is the number of the newest ticket.
@@ -52,7 +52,7 @@ const (
 	// minClientsPerMinute is the rate for small groups, and while few of a group's
 	// clients are known.
 	minClientsPerMinute = 10
-	// maxUnused bounds the burst after a time in which no client came.
+	// maxUnused bounds how many clients are admitted together in the place of clients that gave up.
 	maxUnused = 10
 	// maxRetryAfter is the longest wait that a client is told. A client whose ticket is due
 	// later asks again before that. So the ticket of a client that has given up is free
@@ -82,7 +82,8 @@ func (p *pacer) advance(now time.Time) {
 }
 
 // admit returns 0 if the client may list now, or else how long it is to wait. room is
-// how many more tickets may be kept. Without room the wait is long and random.
+// how many more tickets may be kept. Without room the client gets no ticket, and a long random
+// wait.
 func (p *pacer) admit(now time.Time, client uint64, room int) time.Duration {
 	p.expire(now)
 	if t, ok := p.tickets[client]; ok {

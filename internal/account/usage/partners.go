@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// partners are the shapes on which a client's requests took most CPU, or the clients whose
-// requests for a shape took most.
+// partners are the most expensive shapes of a client, or the most expensive clients of a shape.
 //
 // It is a small Space-Saving sketch, as heavyHitters is a large one: a new partner takes
 // the place of the lightest partner and inherits its weight. The zero value is empty.
@@ -27,13 +26,13 @@ type partner[K any] struct {
 	// key points to the key of the partner's own account, which never changes.
 	key    *K
 	weight float32
-	// half is the number of the younger half.
+	// half is the number of the younger half, by halfOf.
 	half int32
-	// halves are the younger half, and the one before.
+	// halves are the younger half, and the half before it.
 	halves [2]partnerHalf
 }
 
-// partnerHalf adds up the requests of five minutes.
+// partnerHalf adds up the requests of halfWindow. cpu is in seconds.
 type partnerHalf struct {
 	requests uint32
 	cpu      float32
@@ -45,7 +44,7 @@ type partnerHalf struct {
 // halfOf returns the number of the half that a minute belongs to.
 func halfOf(minute int64) int32 { return int32(minute / int64(halfWindow/time.Minute)) }
 
-// advance makes half the younger half. It halves the weight.
+// advance makes half the younger half, unless it is that already. It halves the weight.
 func (p *partner[K]) advance(half int32) {
 	switch {
 	case half <= p.half:
@@ -87,7 +86,7 @@ func (ps *partners[K]) add(hash uint64, half int32, c *charge) *partner[K] {
 	return found
 }
 
-// partnerSummary adds up both halves: the last five to ten minutes.
+// partnerSummary adds up both halves of a partner: the last five to ten minutes.
 type partnerSummary[K any] struct {
 	key      *K
 	requests uint64

@@ -15,15 +15,14 @@ const (
 	passedOnLogPeriod = 10 * time.Second
 )
 
-// passedOnLog logs large requests that Kubernetes' handlers answered, one line in
-// passedOnLogPeriod at most.
+// passedOnLog logs expensive requests that were passed on, one line in passedOnLogPeriod at most.
 type passedOnLog struct {
 	logger *slog.Logger
 	// last is the time of the newest line, in Unix nanoseconds.
 	last atomic.Int64
 }
 
-// observe logs a request that was passed on, if it is large and a line is due.
+// observe logs a request that was passed on, if it is expensive and a line is due.
 func (l *passedOnLog) observe(now time.Time, r *Request) {
 	if r.Cost.Bytes < minLoggedBytes && r.Cost.CPU < minLoggedCPU {
 		return

@@ -16,7 +16,8 @@ type clientGroup struct {
 	countedAt                  time.Time
 }
 
-// count counts the group. Counts of a large group may be as old as recountAfter.
+// count counts the group's hosts and connections. Counts of a large group may be as old as
+// recountAfter.
 func (g *clientGroup) count(now time.Time) (hosts, connections int) {
 	if now.Sub(g.countedAt) >= recountAfter || !g.hosts.Costly() && !g.connections.Costly() {
 		g.countedAt, g.hostCount, g.connectionCount = now, g.hosts.Count(now), g.connections.Count(now)
@@ -67,14 +68,14 @@ func isStormSize(clients, group int) bool {
 // maybeProxied reports whether hosts are so few that they may be proxies of many clients.
 func maybeProxied(hosts int) bool { return hosts <= 2 }
 
-// tooFew reports whether there are certainly too few clients for a storm. It counts
-// nothing, so it is cheap.
+// tooFew reports whether there are certainly too few clients for a storm. It holds only while
+// neither counter is Costly. It counts nothing, so it is cheap.
 func (c *candidateStorm) tooFew() bool {
 	return c.hosts.ExactBound() < fewClients && c.connections.ExactBound() < manyClients
 }
 
-// stale reports whether the candidate holds nothing worth keeping. It was quiet for groupWindow,
-// or for stormWindow with a baseline of about one client. Most candidates have one request
+// stale reports whether the candidate is not worth keeping: it was quiet for groupWindow, or for
+// stormWindow if its baseline is no more than one request leaves. Most candidates have one request
 // only.
 func (c *candidateStorm) stale(now time.Time) bool {
 	quiet := now.Sub(c.lastSeen)

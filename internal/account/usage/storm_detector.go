@@ -16,7 +16,8 @@ import (
 //
 // It counts clients in two ways. A clientGroup has all clients that run a program, so it
 // tells which share of the clients takes part. A candidateStorm has the clients of a
-// program that list one resource. For each Relist the detector compares the two:
+// program that list one resource. At a full Relist the detector compares the two, unless it
+// has just done so:
 //
 //	       at least 1/3 of the group, and 5 clients,
 //	       or 1/20 of it, and 20 clients
@@ -24,8 +25,8 @@ import (
 //	      ◄─────────────────────────────────────────
 //	       less than half of that, and no client waits
 //
-// Clients that always list as often as now are no storm: they poll. So the count must
-// also be twice the candidate's baseline.
+// Clients that always list as often as now are no storm: they poll. So a storm also begins, and
+// goes on, only while the count is at least twice the candidate's baseline.
 //
 // A client is a user at a host, since connections come and go. Through a proxy all clients
 // have one or two hosts. There the detector counts connections instead, and a storm needs
@@ -46,7 +47,7 @@ type stormDetector struct {
 		past []serverreport.Storm
 		// tickets is the sum of the pacers' tickets.
 		tickets int
-		// paced counts requests that had to wait, since the start.
+		// paced counts the requests since the start whose clients were told to wait.
 		paced uint64
 	}
 }
@@ -75,8 +76,8 @@ type Relist struct {
 	Address string
 	// Resource is named as in a Shape.
 	Resource string
-	// Full reports whether the request asks for all objects of a resource in all
-	// namespaces. Later pages of such a list are not full.
+	// Full reports whether the request reads a resource from the beginning, in all namespaces,
+	// and without a selector that requires a value. Later pages of such a list are not full.
 	Full bool
 	// Exempt clients never wait.
 	Exempt bool
@@ -92,7 +93,7 @@ func (s *stormDetector) init(cfg *Config) {
 // rejects the request, and asks the client to retry after the wait.
 func (a *Accounts) Relist(r *Relist) time.Duration { return a.storms.relist(r, a.cfg.Clock.Now()) }
 
-// ChargeInitialEvents charges a client with the bytes of a watch's initial events.
+// ChargeInitialEvents charges the budget of a client with the bytes of a watch's initial events.
 func (a *Accounts) ChargeInitialEvents(client serverreport.Client, address string, bytes uint64) {
 	a.cfg.Budgets.chargeCost(client.User, address, &serverreport.ListCost{Bytes: bytes})
 }
@@ -103,7 +104,7 @@ func (a *Accounts) AddRelistBytes(program, resource string, bytes uint64) {
 	a.storms.addBytes(program, resource, bytes)
 }
 
-// Run ends storms in time until the context ends. Without Run they end at the next
+// Run ends storms that are over, until the context ends. Without Run they end at the next
 // Relist, report or scrape.
 func (a *Accounts) Run(ctx context.Context) {
 	ticker := a.cfg.Clock.NewTicker(stormWindow / stormSteps)

@@ -24,8 +24,7 @@ func (s *stormDetector) addBytes(program, resource string, bytes uint64) {
 	}
 }
 
-// counts returns how many storms go on, and how many requests had to wait since the
-// start.
+// counts returns how many storms go on, and stormDetector.mu.paced.
 func (s *stormDetector) counts(now time.Time) (going int, paced uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +37,8 @@ func (s *stormDetector) counts(now time.Time) (going int, paced uint64) {
 	return going, s.mu.paced
 }
 
-// report returns the storms that go on or ended lately, the newest first, and how many
-// requests had to wait since the start.
+// report returns the storms that go on or ended within keepPastStorms, the newest first, and
+// stormDetector.mu.paced.
 func (s *stormDetector) report(now time.Time) (all []serverreport.Storm, paced uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ func (s *stormDetector) candidateLocked(key candidateKey) *candidateStorm {
 	return c
 }
 
-// dropLocked drops a candidate. If it has a storm, that ends.
+// dropLocked drops a candidate. If it has a storm, the storm ends.
 func (s *stormDetector) dropLocked(key candidateKey, c *candidateStorm) {
 	if c.storm != nil {
 		s.endLocked(c)
@@ -63,7 +63,7 @@ func leastRecent[K comparable, V any](all map[K]V, lastSeen func(V) time.Time) (
 	return key
 }
 
-// forget drops the candidates of resources that are gone.
+// forget drops the candidates of resources that are gone, and ends their storms.
 func (s *stormDetector) forget(gone func(resource string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

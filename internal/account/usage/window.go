@@ -9,7 +9,7 @@ import (
 // windowMinutes is the length of the window that shapes and clients are reported for.
 const windowMinutes = 10
 
-// minuteCost is the cost of one minute's requests. It is a smaller serverreport.ListCost,
+// minuteCost is the cost of one minute's requests. It is smaller than serverreport.ListCost,
 // because each account has ten.
 type minuteCost struct {
 	requests, passedOn, shared, failed    uint32
@@ -29,7 +29,7 @@ type tenMinutes struct {
 // minuteOf numbers minutes by Unix time.
 func minuteOf(now time.Time) int64 { return now.Unix() / 60 }
 
-// advance empties the minutes between the newest one and minute.
+// advance makes minute the newest minute, and empties it and the minutes that were skipped.
 func (w *tenMinutes) advance(minute int64) {
 	if minute-w.newest >= windowMinutes {
 		*w = tenMinutes{newest: minute}
@@ -56,7 +56,7 @@ func (w *tenMinutes) add(minute int64, c *serverreport.ListCost) {
 	m.bytes += c.Bytes
 }
 
-// sum returns the cost of the whole window.
+// sum returns the cost of the ten minutes up to minute.
 func (w *tenMinutes) sum(minute int64) serverreport.ListCost {
 	w.advance(minute)
 	var c serverreport.ListCost
