@@ -20,12 +20,13 @@ import (
 
 // File is a checkpoint that is open. It is a feed.Checkpoint.
 type File struct {
-	file   *os.File
+	file *os.File
+	// in reads file, and adds what it reads to sum.
 	in     io.Reader
 	sum    hash.Hash
 	header Header
-	packed []byte
-	plain  []byte
+	// packed and plain are the buffers of the last block, as in the file and unpacked.
+	packed, plain []byte
 }
 
 var _ feed.Checkpoint = (*File)(nil)
@@ -60,8 +61,8 @@ func (f *File) readHeader() error {
 	return nil
 }
 
-// nextBlock reads a block. It returns nil at the end, if the digest is right. The block is
-// valid until the next call.
+// nextBlock reads a block and returns it unpacked. It returns nil at the end, if the digest is right.
+// The block is valid until the next call.
 func (f *File) nextBlock() ([]byte, error) {
 	var length [lengthBytes]byte
 	if _, err := io.ReadFull(f.in, length[:]); err != nil {
@@ -99,7 +100,7 @@ func damage(err error) error {
 	return fmt.Errorf("read checkpoint: %w", err)
 }
 
-// checkEnd compares the digest. Nothing may follow it.
+// checkEnd compares the digest at the end of the file. Nothing may follow the digest.
 func (f *File) checkEnd() error {
 	want := f.sum.Sum(nil)
 	rest, err := io.ReadAll(io.LimitReader(f.in, int64(len(want))+1))

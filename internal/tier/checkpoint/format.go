@@ -9,7 +9,7 @@ import (
 
 // The reasons why a file is of no use, for errors.Is.
 var (
-	// ErrFormat: the file is no checkpoint, or one of another version of Millrace.
+	// ErrFormat: the file is no checkpoint, or one of another format.
 	ErrFormat = errors.New("checkpoint has another format")
 	// ErrSource: the objects come from another source, or in another form.
 	ErrSource = errors.New("checkpoint is of another source")
@@ -32,12 +32,13 @@ const (
 // Header describes a checkpoint.
 type Header struct {
 	// Source says where the objects come from, and in which form.
-	Source   string `json:"source"`
-	Revision int64  `json:"revision"`
+	Source string `json:"source"`
+	// Revision is the revision at which the source had the objects.
+	Revision int64 `json:"revision"`
 	// MissingPrefixes are the prefixes of resources that were left out.
 	MissingPrefixes []string `json:"missing,omitempty"`
-	// ChangedAt has, for the prefix of each resource, a revision after which no object of it
-	// has changed.
+	// ChangedAt has, for the prefix of each resource, a revision after which no object of the
+	// resource had changed.
 	ChangedAt map[string]int64 `json:"changedAt,omitempty"`
 	// Witness is the newest object. It is nil if there is none.
 	Witness *Witness `json:"witness,omitempty"`
@@ -59,7 +60,7 @@ func appendObject(block []byte, prefix, key string, revision int64, value []byte
 	return append(block, value...)
 }
 
-// readObjects copies the objects of a block. None may have a revision above newest.
+// readObjects returns copies of the objects of a block. None may have a revision above newest.
 func readObjects(block []byte, newest int64) ([]feed.Object, error) {
 	var objects []feed.Object
 	for len(block) > 0 {

@@ -21,11 +21,11 @@ type Order struct {
 	// Source is Header.Source.
 	Source   string
 	Contents cache.Contents
-	// LeaveOut reports whether a resource is not to be written. Resources whose stored
-	// values are encrypted never are. Nil leaves out no others.
+	// LeaveOut reports whether a resource is not to be written. Resources that the cache has
+	// decrypted are never written. Nil leaves out no other resources.
 	LeaveOut func(*cache.Part) bool
-	// Pause is called after each block with the time that the block took. Its error ends
-	// the writing. Nil means no pauses.
+	// Pause is called after each block with the time that work on the block took. Its error
+	// ends the writing. Nil means no pauses.
 	Pause func(ctx context.Context, worked time.Duration) error
 }
 
@@ -33,7 +33,7 @@ func (o *Order) leavesOut(p *cache.Part) bool {
 	return p.Decrypted || o.LeaveOut != nil && o.LeaveOut(p)
 }
 
-// write writes a checkpoint. It holds one block in memory.
+// write writes a checkpoint. It holds one block in memory, packed and not.
 func write(ctx context.Context, to io.Writer, o *Order) error {
 	sum := sha256.New()
 	buffered := bufio.NewWriterSize(to, bufferBytes)
@@ -102,9 +102,11 @@ func (o *Order) header() (*Header, error) {
 
 // blockWriter gathers objects to blocks.
 type blockWriter struct {
-	out           io.Writer
+	out io.Writer
+	// plain is the block so far. packed is a buffer.
 	plain, packed []byte
-	pause         func(context.Context, time.Duration) error
+	// pause is Order.Pause.
+	pause func(context.Context, time.Duration) error
 	// began is when the work on the block began.
 	began time.Time
 }

@@ -3,11 +3,10 @@ package lifetime
 
 import "context"
 
-// RunUntilStopped runs a function in a goroutine of its own until the returned function is
-// called, which waits for its end. It has the values of ctx, but the end of ctx does not
-// stop it. For example, feeds must outlive the shutdown of the server that reads from them.
-// Callers defer the returned function, so that everything stops in the reverse of the order
-// in which it started:
+// RunUntilStopped calls run in a goroutine of its own, and returns stop. stop ends the context
+// of run, and waits until run has returned. That context has the values of ctx, but does not end
+// with ctx. For example, feeds must outlive the shutdown of the server that reads from them.
+// Callers defer stop, so that everything stops in the reverse of the order in which it started:
 //
 //	defer lifetime.RunUntilStopped(ctx, feeds.run)()
 func RunUntilStopped(ctx context.Context, run func(context.Context)) (stop func()) {

@@ -8,11 +8,11 @@ import (
 )
 
 // gcTuner sets how far the heap may grow between two collections: its headroom.
-// Go sets that as a percentage of the live heap (GOGC), which suits neither a small
-// heap nor a large one.
+// Go takes that as a percentage of the live heap (GOGC). A fixed percentage suits
+// neither a small heap nor a large one.
 //
-// A small heap gets a fixed headroom. The garbage of requests fills a percentage
-// of such a heap in no time.
+// A small heap gets a fixed headroom, which may be doubled once. The garbage of requests
+// would soon fill a percentage of such a heap.
 //
 // A large heap gets little. It is mostly stored bytes without pointers, which
 // cost the collector nothing (docs/bench/memory.md), and twice as much memory
@@ -27,8 +27,8 @@ import (
 //     the CPU, and halved again when it no longer does.
 //
 // The headroom is not doubled while the server encodes ahead of requests: no
-// request waits for that. A large heap of which little is scanned is raised less,
-// because a collection is cheap there.
+// request waits for that. The headroom of a large heap of which little is scanned is
+// doubled less, because a collection is cheap there.
 //
 // The price is one sample of the runtime's metrics a second, and a short stop of
 // the world whenever the percentage changes.
@@ -37,6 +37,7 @@ import (
 type gcTuner struct {
 	// warming reports whether the server encodes ahead of requests.
 	warming func() bool
+	// samples are by sampleGCLive and the constants after it.
 	samples []metrics.Sample
 	// maxHeadroom bounds a headroom that is raised, in bytes.
 	maxHeadroom uint64
@@ -45,7 +46,7 @@ type gcTuner struct {
 	doublings int
 	// percent is the percentage that the collector was last set to.
 	percent int
-	// last is the CPU time up to the last collection before the last call of adjust.
+	// last is the result of the last call of sample.
 	last cpuSeconds
 }
 
@@ -53,12 +54,13 @@ type gcTuner struct {
 // the end of each collection.
 type cpuSeconds struct{ collector, application float64 }
 
-// heapSize is the result of a collection, in bytes.
+// heapSize is what the last collection found, in bytes.
 type heapSize struct {
+	// live is the heap that was reachable.
 	live uint64
 	// scannable is the part of the heap that may hold pointers.
 	scannable uint64
-	// stacks are scanned like the heap. Thousands of watches have many.
+	// stacks is the size of the stacks that were scanned. Thousands of watches have many.
 	stacks uint64
 }
 
@@ -67,9 +69,8 @@ const (
 
 	// A heap up to largeHeap is small.
 	largeHeap = 256 << 20
-	// smallHeapHeadroom may be doubled as long as the heap stays below maxSmallHeap.
-	// The runtime never frees its metadata, about 1/40 of the largest heap that there
-	// was.
+	// smallHeapHeadroom may be doubled as long as the heap with it stays below maxSmallHeap: the
+	// runtime never frees its metadata, about 1/40 of the largest heap that there was.
 	smallHeapHeadroom    = 128 << 20
 	maxSmallHeap         = 320 << 20
 	minLargeHeapHeadroom = 48 << 20
@@ -123,8 +124,8 @@ func newGCTuner(maxHeadroom int64, warming func() bool) gcTuner {
 	return t
 }
 
-// sample reads the runtime's metrics and returns the CPU time among them. Idle marking is left
-// out: it takes only CPU that nothing else uses.
+// sample reads the runtime's metrics into samples, and returns the CPU time among them. Idle marking
+// is left out: it takes only CPU that nothing else uses.
 func (t *gcTuner) sample() cpuSeconds {
 	metrics.Read(t.samples)
 	spent := cpuSeconds{application: t.samples[sampleUser].Value.Float64()}
@@ -147,7 +148,7 @@ func (t *gcTuner) adjust() {
 	t.setPercent()
 }
 
-// nextDoublings returns the doublings after a period that cost so much CPU.
+// nextDoublings returns the doublings after a period in which spent was the CPU time.
 func nextDoublings(doublings int, spent cpuSeconds) int {
 	switch share := spent.collector / max(spent.collector+spent.application, 1e-9); {
 	case share > busyCollectorShare:
@@ -185,8 +186,8 @@ func (h heapSize) headroom(maxHeadroom uint64, doublings int) uint64 {
 	return max(scanned, doubled)
 }
 
-// SetLoadingGCPercent sets the collector for the time until all objects are loaded. Afterwards a
-// Trimmer sets it. The environment variable GOGC replaces both.
+// SetLoadingGCPercent sets the collector for the time until all objects are loaded. From NewTrimmer
+// on, a Trimmer sets it. The environment variable GOGC replaces both.
 func SetLoadingGCPercent() { setGCPercent(loadingGCPercent) }
 
 // setGCPercent sets the collector, unless the operator chose with GOGC.

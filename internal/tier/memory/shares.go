@@ -9,28 +9,29 @@ import (
 
 // Shares is how the memory that this process may use is divided among the components that
 // keep bytes for later. It is computed once, before anything is built, and each component
-// gets its share by its Config. None of them looks at the machine itself. docs/flow.md has
-// the same as a table.
+// gets its share by its Config. No component looks at the machine itself. docs/flow.md has
+// the shares as a table.
 //
 // The shares are upper bounds, and none of them is reserved. What is left is for
-// the stored objects, which have no bound: they are the data.
+// the stored objects, which have no bound: they are the data. All shares but ReplayRevisions
+// are in bytes.
 type Shares struct {
 	// Total is the memory of the machine or of the cgroup, in bytes.
 	Total int64
 	// WireCache bounds the encoded bytes that are kept for the next reader. The
-	// large segments that encode.Budget keeps a short while come on top.
+	// large segments that encode.Budget keeps for a short while are in addition.
 	WireCache int64
 	// CompiledSchemas bounds the compiled schemas of custom resources, by an estimate.
 	// ConvertedObjects bounds the objects that conversion webhooks have returned.
 	CompiledSchemas, ConvertedObjects int64
 	// History bounds the events of one resource that are kept for watches.
 	History int64
-	// WatchFrames bounds the encoded events that are kept for watches a moment late.
+	// WatchFrames bounds the encoded events that are kept for watches that lag a little.
 	WatchFrames int64
-	// ReplayRevisions is how many revisions a start replays from etcd, per cluster.
+	// ReplayRevisions is at most how many revisions a start replays from each etcd cluster.
 	ReplayRevisions int64
-	// CollectorHeadroom is the most that the heap may grow by between two
-	// collections while the collector is busy.
+	// CollectorHeadroom bounds how far gcTuner raises the growth of the heap between two
+	// collections.
 	CollectorHeadroom int64
 }
 
@@ -42,18 +43,18 @@ const (
 
 	// Schemas are compiled for resources that are written to. This is enough for 350 kinds of
 	// 100 properties on a small machine, and for 2,800 on a large one. Ten validation rules
-	// take as much as three kinds. What is not used for some minutes goes anyway.
+	// take as much as three kinds. What is not used for some minutes is dropped in any case.
 	compiledDivisor          = 48
 	minCompiled, maxCompiled = 64 << 20, 512 << 20
-	// convertedDivisor is the share of the compiled schemas.
+	// ConvertedObjects is a convertedDivisor-th of CompiledSchemas.
 	convertedDivisor = 2
 
 	historyBytes     = 64 << 20
 	watchFramesBytes = 32 << 20
 
-	// The embedded etcd reads all revisions of a replay in one range. With large objects
-	// replayRevisionBytes for each are a fifth of the memory (docs/bench/history.md).
-	// The most is the feed's default.
+	// The embedded etcd reads all revisions of a replay in one range. With one revision for each
+	// replayRevisionBytes of the memory, a replay of large objects takes a fifth of the memory
+	// (docs/bench/history.md). maxReplayRevisions is the feed's default.
 	replayRevisionBytes = 96 << 10
 	maxReplayRevisions  = 50_000
 
@@ -85,8 +86,8 @@ func (s *Shares) SetCompiledSchemas(bytes int64) {
 	s.CompiledSchemas, s.ConvertedObjects = bytes, bytes/convertedDivisor
 }
 
-// Available returns the memory that this process may use, in bytes: the
-// machine's, or the limit of its cgroup if that is less.
+// Available returns the memory that this process may use, in bytes: the machine's, or the
+// limit of the process's cgroup (version 2) if that is less.
 func Available() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// Trimmer gives memory back to the system once the process is quiet. Go's collector
-// lets the heap grow, and its scavenger keeps most of that. After a load from etcd or
-// a burst of writes, a server would hold it for good.
+// Trimmer gives memory back to the system once the process is quiet, and tunes the garbage
+// collector (gcTuner). Go's collector lets the heap grow, and its scavenger keeps most of the
+// growth. After a load from etcd or a burst of writes, a server would hold it for good.
 //
-// A trim collects, which costs some 100 ms of CPU. So the trimmer runs only when
+// A trim collects, which costs some 100 ms of CPU. So the trimmer trims only when
 // it pays, and only when no other collection ran since the last check. A busy
-// server collects anyway, as its gcTuner says.
+// server collects in any case, as its gcTuner says.
 //
 // Only one goroutine may use a trimmer.
 type Trimmer struct {
 	TrimmerConfig
+	// samples are by sampleCycles and the constants after it.
 	samples []metrics.Sample
-	// cycles is the number of collections at the last check, and quietChecks for how
-	// many checks it has stayed the same.
+	// cycles is the number of collections at the last check. quietChecks is the number of checks
+	// for which it has stayed the same.
 	cycles, quietChecks uint64
-	// dropped are the bytes that expire dropped since the last collection.
+	// dropped is the size of what Expire dropped since the last collection, in bytes.
 	dropped uint64
 	gcTuner gcTuner
 }
@@ -48,11 +49,11 @@ type TrimmerConfig struct {
 const (
 	trimPeriod = 10 * time.Second
 	// A trim must be able to give back trimGain bytes after one check without a
-	// collection. After n checks an n-th of that is enough, but not below trimLeast.
+	// collection. After n checks an n-th of trimGain is enough, but at least trimLeast.
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
 	// A burst of at least minDroppedBurst dropped bytes is worth a trim of its own once
-	// it is over. Small events are spread over many pages.
+	// the burst is over. Small events are spread over many pages.
 	minDroppedBurst = 1 << 20
 )
 
@@ -63,6 +64,7 @@ const (
 	sampleFree
 )
 
+// NewTrimmer makes a trimmer, and sets the garbage collector. It starts nothing.
 func NewTrimmer(cfg TrimmerConfig) *Trimmer {
 	return &Trimmer{
 		TrimmerConfig: cfg, gcTuner: newGCTuner(cfg.CollectorHeadroom, cfg.Warming),
@@ -109,7 +111,8 @@ func (t *Trimmer) check() {
 	t.Trim()
 }
 
-// Trim collects, and gives free pages back.
+// Trim calls Release, collects, and gives free pages and those of Files back. It must not be called
+// while Run runs.
 func (t *Trimmer) Trim() {
 	t.Release()
 	debug.FreeOSMemory()

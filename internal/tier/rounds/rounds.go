@@ -24,17 +24,17 @@ type Config[T any] struct {
 	// Timeout bounds a question. Zero means that Ask bounds it itself.
 	Timeout time.Duration
 	// Gather returns for how long a round gathers callers before it is asked, beyond the time
-	// that the round before takes. Nil means that it does not wait for callers.
+	// that the round before takes. Nil means not at all.
 	Gather func() time.Duration
 }
 
-// Question is asked for all callers that want its answer, once at a time. It is safe for
+// Question is asked for all callers that want its answer: one Round at a time. It is safe for
 // concurrent use.
 type Question[T any] struct {
 	cfg Config[T]
 	mu  struct {
 		sync.Mutex
-		// running says that a goroutine asks.
+		// running says that a goroutine runs run.
 		running bool
 		// gathering is the round that the goroutine asks next. It is nil if no caller has
 		// come for the next round.
@@ -52,7 +52,7 @@ type Round[T any] struct {
 // New makes a question, which is not asked before Join.
 func New[T any](cfg Config[T]) *Question[T] { return &Question[T]{cfg: cfg} }
 
-// Join returns a round that was not asked before the call.
+// Join returns a round that is not asked before the call. The caller need not wait for its answer.
 func (q *Question[T]) Join() *Round[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +110,7 @@ func (q *Question[T]) gather() *Round[T] {
 	return r
 }
 
-// goOn reports whether a caller has come since the last round began.
+// goOn reports whether a caller has come since the last round was asked. If none has, run ends.
 func (q *Question[T]) goOn() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

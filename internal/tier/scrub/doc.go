@@ -9,9 +9,10 @@
 //	                                  ▲                      │ differs, or fails
 //	                                  └──── up to twice ─────┴─► ready, left alone for a time
 //
-// Not ready is only a server that knows of another one that is.
+// A server is not ready only while it knows of another server that is ready.
 //
-// A caller makes one Scrubber for each cache over etcd, calls Run, asks Check for the
-// server's readiness, and hands Observe the digests of others. The package knows nothing of
-// how servers find each other: that is package peers.
+// A caller makes one Scrubber for each cache over etcd and calls Run. ReadyError is for the
+// server's readiness, and CacheError for what servers tell each other. The caller hands Observe
+// the digests of other servers. The package knows nothing of how servers find each other: that
+// is package peers.
 package scrub

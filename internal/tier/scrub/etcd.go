@@ -21,8 +21,8 @@ type pass struct {
 	prefix, from string
 }
 
-// next returns the resource of the next page, of at least one: the resource of the place, or
-// the resource after it.
+// next returns the resource of the next page: the resource of the place, or the resource after
+// it. It sorts all, which must not be empty.
 func (p *pass) next(all []*cache.Resource) *cache.Resource {
 	slices.SortFunc(all, func(a, b *cache.Resource) int { return strings.Compare(a.Prefix(), b.Prefix()) })
 	i, found := slices.BinarySearchFunc(all, p.prefix, func(r *cache.Resource, prefix string) int { return strings.Compare(r.Prefix(), prefix) })
@@ -46,22 +46,23 @@ func (s *Scrubber) pagePause() time.Duration {
 }
 
 // compareTurn compares the next pages of the pass, with values: one page of a large
-// resource, or small resources that have no more objects together.
+// resource, or small resources that together have no more objects than a page.
 func (s *Scrubber) compareTurn(ctx context.Context, p *pass) {
-	for requests, left := 0, pageObjects; requests < min(turnRequests, 2*len(s.all())) && left > 0; requests++ {
+	for requests, room := 0, pageObjects; requests < min(turnRequests, 2*len(s.all())) && room > 0; requests++ {
 		compared, ok := s.comparePage(ctx, p)
 		if !ok {
 			return
 		}
-		left -= compared
-		if next := p.next(s.all()); next.Prefix() != "" && next.Snapshot().Len() > left {
+		room -= compared
+		if next := p.next(s.all()); next.Prefix() != "" && next.Snapshot().Len() > room {
 			return
 		}
 	}
 }
 
-// comparePage compares the next page of the pass, and returns the number of its objects. It
-// returns false if etcd does not answer, or if the page differs.
+// comparePage compares the next page of the pass, and returns the number of its objects. If the
+// page differs, it repairs the resource. It returns false if the page differs, or after an error.
+// After cache.ErrExpired it goes on with the page after.
 func (s *Scrubber) comparePage(ctx context.Context, p *pass) (objects int, ok bool) {
 	r := p.next(s.all())
 	page := page{from: p.from, values: true}
@@ -92,7 +93,8 @@ func (s *Scrubber) compareResource(ctx context.Context, r *cache.Resource, value
 	return found, nil
 }
 
-// confirm compares a page of keys with etcd, and returns what differs twice.
+// confirm compares a page of keys with etcd. If something differs, it compares the page again, and
+// returns what differs then.
 func (s *Scrubber) confirm(ctx context.Context, r *cache.Resource, p *page) ([]cache.Difference, error) {
 	found, err := s.compare(ctx, r, p)
 	if len(found) == 0 || err != nil {
@@ -115,16 +117,17 @@ func (s *Scrubber) compare(ctx context.Context, r *cache.Resource, p *page) ([]c
 	return s.cfg.Cache.Compare(ctx, r, &cache.StoredRange{KeyRange: p.keys, Revision: resp.Header.Revision, Objects: etcdfeed.Objects(resp.Kvs), Values: p.values})
 }
 
-// page is some keys of a resource, as etcd has them at a revision.
+// page is some keys of a resource, as etcd has them at a revision. read sets the fields after
+// values.
 type page struct {
-	// from is the first key. Empty is the resource's first.
+	// from is where the page begins. Empty is the resource's first key.
 	from string
-	// revision is 0 for the newest.
+	// revision is the revision to read at. It is 0 for the newest.
 	revision int64
 	// values says that values are read too.
 	values bool
 
-	// keys are the keys that were read.
+	// keys is the range of keys that was read.
 	keys cache.KeyRange
 	// objects is the number of objects in keys.
 	objects int
@@ -157,7 +160,8 @@ func (s *Scrubber) read(ctx context.Context, r *cache.Resource, p *page) (*clien
 	return resp, nil
 }
 
-// waitFor waits until the cache has everything that etcd had at revision.
+// waitFor waits until the cache has everything that etcd has now. revision, which etcd has
+// reached, names what is waited for in the error.
 func (s *Scrubber) waitFor(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()

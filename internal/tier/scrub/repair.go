@@ -12,27 +12,27 @@ import (
 
 const (
 	// maxAttempts is the number of loads, successful or not, after which a resource that
-	// still differs is given up and served all the same. Then etcd itself gives two answers,
-	// on all servers alike, or does not let the resource be loaded. Nothing would be won if
-	// all servers left the balancer.
+	// still differs is given up and served all the same. In that case etcd itself gives two
+	// answers, to all servers alike, or does not let the resource be loaded. Nothing would be
+	// won if all servers left the balancer.
 	maxAttempts = 3
 	// minRetryPause is the time between the first two loads. It doubles.
 	minRetryPause = time.Second
-	// maxSeenPause bounds the time for which a server stays not ready, so that a balancer
-	// sees it.
-	maxSeenPause = 10 * time.Second
-	// minGivenUpPause is the time for which a resource is left alone that was given up. It
-	// doubles up to maxGivenUpPause each time that it is given up again, because each load
-	// ends its watches.
+	// minNotReady is for how long at least a server stays not ready, so that a balancer sees
+	// it. Half of Config.Interval replaces it if that is less.
+	minNotReady = 10 * time.Second
+	// minGivenUpPause is the time for which a resource is left alone that was given up. The
+	// time doubles up to maxGivenUpPause each time that the resource is given up again, because
+	// each load ends the resource's watches.
 	minGivenUpPause = time.Minute
 	maxGivenUpPause = 4 * time.Hour
 )
 
-// repair loads a resource again. Meanwhile, and for some seconds at least, the server
-// counts it as wrong. found are some of the differences. values says that the differences
-// may be in values alone. Then values decide whether the repair has helped.
+// repair loads a resource again, up to maxAttempts times. Meanwhile, and for some seconds at
+// least, the resource counts as wrong. found are some of the differences. values says that the
+// differences may be in values alone: values are then compared after each load, too.
 //
-// A resource that was given up is only counted until its pause is over.
+// While a resource is given up, repair only adds to Metrics.
 func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.Difference, values bool) {
 	gr := nameOf(r)
 	s.cfg.Metrics.mismatches.WithLabelValues(gr.Group, gr.Resource).Inc()
@@ -40,11 +40,12 @@ func (s *Scrubber) repair(ctx context.Context, r *cache.Resource, found []cache.
 		return
 	}
 	s.setWrong(r, true)
-	// A balancer asks every few seconds, and must see it. The load may take less.
-	seen := time.NewTimer(min(s.cfg.Interval/2, maxSeenPause))
+	// A balancer asks every few seconds, and must see that the server is not ready. The load may
+	// take less.
+	notReady := time.NewTimer(min(s.cfg.Interval/2, minNotReady))
 	defer func() {
 		select {
-		case <-seen.C:
+		case <-notReady.C:
 		case <-ctx.Done():
 		}
 		s.setWrong(r, false)
@@ -83,7 +84,7 @@ func (s *Scrubber) replace(ctx context.Context, r *cache.Resource, values bool) 
 	return s.compareResource(ctx, r, values)
 }
 
-// isGivenUp reports whether a resource is to be left alone.
+// isGivenUp reports whether a resource is given up at now, and so to be left alone.
 func (s *Scrubber) isGivenUp(r *cache.Resource, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,19 +98,20 @@ func (s *Scrubber) giveUp(r *cache.Resource, now time.Time) time.Duration {
 	defer s.mu.Unlock()
 	p := s.mu.givenUp[r.Prefix()].longer(now, minGivenUpPause, maxGivenUpPause)
 	s.mu.givenUp[r.Prefix()] = p
-	return p.next
+	return p.length
 }
 
-// doublingPause is a time in which something is not done again.
+// doublingPause is a time in which something is not done again. The zero value is over.
 type doublingPause struct {
 	until time.Time
-	next  time.Duration
+	// length is how long the pause is.
+	length time.Duration
 }
 
-// longer returns the pause that follows, from now on.
+// longer returns a pause that begins now and is twice as long, within bounds.
 func (p doublingPause) longer(now time.Time, shortest, longest time.Duration) doublingPause {
-	p.next = min(max(shortest, 2*p.next), longest)
-	p.until = now.Add(p.next)
+	p.length = min(max(shortest, 2*p.length), longest)
+	p.until = now.Add(p.length)
 	return p
 }
 

@@ -27,15 +27,15 @@ type Config struct {
 	Consistent *cache.Consistent
 	// Prefix begins all keys of the cache. It must not be empty.
 	Prefix string
-	// OthersReady reports whether another server is known that clients can go to. While
-	// there is none, ReadyError returns nil. Nil means that no other server is ever
-	// known.
+	// OthersReady reports whether another server is known that takes clients. While
+	// none is known, ReadyError returns nil. A nil OthersReady means that none is ever known.
 	OthersReady func() bool
 	// Interval is the time between two walks over all objects in memory. It must be
 	// positive. Walks that take longer than a 200th of the interval are further apart.
 	Interval time.Duration
 	// Pass is the time in which all objects are compared with etcd once. Zero means 10
-	// minutes. It takes longer if etcd would have to send more than 1,000 objects a second.
+	// minutes. A pass takes longer if etcd would have to send more than 1,000 objects a
+	// second, and less for few objects.
 	Pass time.Duration
 	// Metrics count what was found. It must not be nil.
 	Metrics *Metrics
@@ -57,41 +57,42 @@ const (
 	// etcdTimeout bounds one request to etcd, and the wait until the cache is as new as
 	// its answer.
 	etcdTimeout = 10 * time.Second
-	// minPeerPause is the time after a comparison that another server's digest has caused
-	// until any digest may cause the next comparison. For the same server it doubles up
-	// to maxPeerPause while its digest differs.
+	// minPeerPause is the time after another server's digest has caused a comparison until
+	// any digest may cause the next one. For the digests of that server the time doubles up to
+	// maxPeerPause while they differ.
 	minPeerPause = 30 * time.Second
 	maxPeerPause = 10 * time.Minute
-	// maxNamed is the number of keys that are logged.
+	// maxNamed is the number of keys that are logged. compareResource ends once it has found as
+	// many.
 	maxNamed = 10
 )
 
 // Scrubber checks one cache. One goroutine reads etcd, one page at a time.
 //
 // A digest says in an instant whether two caches are equal, and not which one is right, so
-// etcd decides. A difference counts when two reads have found it. A server that leaves its
-// load balancer without a reason would be a fault of its own.
+// etcd decides. A page of keys counts as different once two reads in a row have found
+// differences. A server that leaves its load balancer without a reason would be a fault of its own.
 type Scrubber struct {
 	cfg Config
-	// suspicions has the name of another server whose digest differs.
+	// suspicions has the name of another server whose digest differs. It wakes Run.
 	suspicions chan string
 
 	mu struct {
 		sync.Mutex
-		// wrong are the resources that are being replaced.
+		// wrong has the names of the resources that repair works on.
 		wrong map[string]bool
-		// peers has when the digest of each server may cause a comparison again.
+		// peers has, by name, when the digest of a server may cause a comparison again.
 		// nextComparison is when any digest may. The pause by server bounds what one wrong
 		// server costs, and nextComparison bounds what many Leases cost.
 		peers          map[string]doublingPause
 		nextComparison time.Time
-		// givenUp has, by prefix, how long a resource that could not be repaired is left
+		// givenUp has, by prefix, until when a resource that could not be repaired is left
 		// alone.
 		givenUp map[string]doublingPause
 	}
 }
 
-// New makes a Scrubber. It does nothing before Run.
+// New makes a Scrubber. It starts nothing.
 func New(cfg Config) *Scrubber {
 	if cfg.Pass == 0 {
 		cfg.Pass = defaultPass
@@ -115,9 +116,9 @@ func (s *Scrubber) ReadyError() error {
 	return err
 }
 
-// CacheError returns an error while objects are known to be wrong. Servers tell each other
-// whether they are ready by it: with ReadyError, two wrong servers would take turns at being
-// ready.
+// CacheError returns an error while objects are known to be wrong. It decides what servers tell
+// each other about their readiness. If ReadyError did, two wrong servers would take turns at
+// being ready.
 func (s *Scrubber) CacheError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +138,9 @@ func (s *Scrubber) setWrong(r *cache.Resource, wrong bool) {
 	}
 }
 
-// Observe compares the digest that peer had at revision. If it differs, all
-// keys are compared with etcd soon. It does not wait. Anyone who may write Leases chooses
-// the arguments, so the pauses come before the work.
+// Observe compares the digest that peer had at revision, unless a pause of mu forbids it. If the
+// digest differs, Run soon compares all keys with etcd. Observe does not wait. Anyone who may
+// write Leases chooses the arguments, so the pauses come before the work.
 func (s *Scrubber) Observe(peer string, revision int64, theirs cache.Digest) {
 	if !s.mayCompare(peer, time.Now()) {
 		return
@@ -168,8 +169,8 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
 }
 
-// judge records whether a peer's digest was equal. A digest that was not causes a
-// comparison, and sets when the next one is allowed.
+// judge records whether a peer's digest was equal. One that was not sets when digests may cause the
+// next comparison.
 func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +182,8 @@ func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.peers[peer] = s.mu.peers[peer].longer(now, minPeerPause, maxPeerPause)
 }
 
-// Run checks until the context ends, and returns its error.
+// Run waits for the first load, and then checks until the context ends. It returns the context's
+// error.
 func (s *Scrubber) Run(ctx context.Context) error {
 	if err := s.cfg.Cache.Progress().Wait(ctx, 1); err != nil {
 		return err
@@ -206,7 +208,8 @@ func (s *Scrubber) Run(ctx context.Context) error {
 	}
 }
 
-// walk compares the objects in memory with the digests. It returns the time that it took.
+// walk compares the objects in memory with the digests, and repairs resources that differ. It
+// returns the time that the comparisons took.
 func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 	for _, r := range s.resources() {
 		began := time.Now()
@@ -215,7 +218,7 @@ func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 			continue
 		}
 		if s.isGivenUp(r, time.Now()) {
-			s.repair(ctx, r, nil, false) // it counts
+			s.repair(ctx, r, nil, false) // it adds to Metrics, and does nothing else
 			continue
 		}
 		// Which objects are wrong, only etcd can say. Its answer does not decide: the
@@ -229,17 +232,18 @@ func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 	return took
 }
 
-// compareAll compares the keys of all resources with etcd, except for resources that were given up.
+// compareAll compares the keys of all resources with etcd, and repairs those that differ. It leaves
+// out resources that are given up.
 func (s *Scrubber) compareAll(ctx context.Context) {
-	wrong, left := 0, 0
+	wrong, uncompared := 0, 0
 	for _, r := range s.resources() {
 		if s.isGivenUp(r, time.Now()) {
-			left++
+			uncompared++
 			continue
 		}
 		found, err := s.compareResource(ctx, r, false)
 		if err != nil {
-			left++
+			uncompared++
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrExpired) {
 			s.cfg.Logger.Warn("Could not compare objects with etcd", "resource", nameOf(r).String(), "err", err)
@@ -251,8 +255,8 @@ func (s *Scrubber) compareAll(ctx context.Context) {
 	}
 	switch {
 	case ctx.Err() != nil || wrong > 0:
-	case left > 0:
-		s.cfg.Logger.Info("No wrong key was found, but not all keys could be compared with etcd", "resources", left)
+	case uncompared > 0:
+		s.cfg.Logger.Info("No wrong key was found, but not all keys could be compared with etcd", "resources", uncompared)
 	default:
 		s.cfg.Logger.Info("All keys are as in etcd; the other server is wrong")
 	}
@@ -271,7 +275,7 @@ func nameOf(r *cache.Resource) schema.GroupResource {
 	return r.GroupResource()
 }
 
-// resources returns all resources, the smallest first, so that a fault is found soon.
+// resources returns what all returns, the smallest first, so that a fault is found soon.
 func (s *Scrubber) resources() []*cache.Resource {
 	all := s.all()
 	sizes := make(map[*cache.Resource]int, len(all))

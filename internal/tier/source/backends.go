@@ -19,13 +19,14 @@ import (
 // Source is where the objects of a server come from: Etcd, or what a replica follows by an API.
 // It is safe for concurrent use.
 type Source interface {
-	// Of returns what the storage of a resource reads. It may open a cache and a feed for it.
+	// Of returns what the storage of a resource reads. It may open a cache and a feed for the
+	// resource.
 	Of(*storagebackend.ConfigForResource) (*storage.Backend, error)
-	// All returns all backends that have a feed.
+	// All returns all backends that have a feed, in no order.
 	All() []*Backend
 	// Run runs the feeds until the context ends.
 	Run(context.Context)
-	// WaitLoaded waits until every cache has loaded that a server must have to be ready.
+	// WaitLoaded waits until all caches that a server needs to be ready have loaded.
 	WaitLoaded(context.Context) error
 	// Healthy returns an error if too few feeds follow for a server to be ready.
 	Healthy() error
@@ -37,10 +38,10 @@ type Source interface {
 	// BrokenSince returns since when a stored resource is not followed. It returns zero for a
 	// resource that is followed, or never was.
 	BrokenSince(schema.GroupResource) time.Time
-	// Depth returns how many replicas events come through, this one included. It returns
-	// 0 at a server.
+	// Depth returns the number of replicas that an event has passed when it is in a cache here,
+	// this one included. It returns 0 at a server.
 	Depth() int
-	// Close releases what feeds and caches hold. Nothing may use them any more.
+	// Close releases what feeds and caches hold. Neither may be used any more.
 	Close()
 }
 
@@ -52,19 +53,20 @@ type Backends struct {
 	Cache cache.Config
 	// ReadOnly says that nothing is written: the server is a replica.
 	ReadOnly bool
-	// MaxStaleness is Backend.MaxStaleness of all.
+	// MaxStaleness is storage.Backend.MaxStaleness of all backends.
 	MaxStaleness  time.Duration
 	WatchAccounts *slo.Watches
 	Logger        *slog.Logger
 	// Checkpoints is nil if nothing is kept on disk.
 	Checkpoints *Checkpoints
-	// Failed receives the first error that leaves the caches without a meaning.
+	// Failed receives the first error of Fail. It must have room for one.
 	Failed chan error
 }
 
 // Feed follows the source of a cache.
 type Feed interface {
 	cache.RevisionSource
+	// Healthy returns nil while the feed follows its source, and otherwise why it does not.
 	Healthy() error
 	// BrokenSince returns when the feed ceased to follow its source. It returns zero if
 	// the feed follows its source or has not followed it yet.
@@ -82,12 +84,12 @@ type Backend struct {
 	Scrubber *scrub.Scrubber
 	// Cluster returns the id of the etcd cluster. It is nil for a resource of an API server.
 	Cluster func() string
-	// Kept tells how the backend is kept on disk now.
+	// Kept returns what checkpoints need to know of the backend now.
 	Kept func() KeptBackend
 }
 
 // HeardAt returns when a feed of an API server last received an event or a bookmark. It
-// returns zero for other feeds.
+// returns zero before the first of them, and for other feeds.
 func (b *Backend) HeardAt() time.Time {
 	if hears, ok := b.Feed.(interface{ HeardAt() time.Time }); ok {
 		return hears.HeardAt()
@@ -95,7 +97,8 @@ func (b *Backend) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Fail reports an error that leaves the caches without a meaning. It does not block.
+// Fail reports an error after which the objects in the caches mean nothing any more. It does not
+// block. No checkpoint is written after it.
 func (b *Backends) Fail(err error) {
 	if b.Checkpoints != nil {
 		b.Checkpoints.worthless.Store(true)
@@ -106,8 +109,8 @@ func (b *Backends) Fail(err error) {
 	}
 }
 
-// RunUntilFailure runs serve until the context ends, or until what the caches hold means
-// nothing any more. If the caches ended it, RunUntilFailure returns the reason.
+// RunUntilFailure calls serve with a context that ends with ctx, or after an error of Fail. After
+// such an error RunUntilFailure returns the reason.
 func (b *Backends) RunUntilFailure(ctx context.Context, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {

@@ -21,11 +21,11 @@ const (
 	// average. 100,000 pods take 300 MB, which are written each 2.5 minutes. etcd and API
 	// servers still have the changes of that time.
 	checkpointRate = 2 << 20
-	// checkpointRest is how many times as long as it works the writer rests: it takes a
+	// checkpointRest is the ratio of the writer's rest to its work. With it the writer takes a
 	// tenth of one processor.
 	checkpointRest = 9
 	// lastCheckpointTimeout bounds the writing at the end of the process, which does not
-	// rest. Kubernetes kills a pod 30 s after it asks it to end.
+	// rest. Kubernetes kills a pod 30 s after it asks the pod to end.
 	lastCheckpointTimeout = 10 * time.Second
 )
 
@@ -33,12 +33,12 @@ const (
 // written. Each etcd cluster, and each resource of an API server, has a file.
 type Checkpoints struct {
 	Dir *checkpoint.Dir
-	// Interval is the least time between two checkpoints.
+	// Interval is the least time between two rounds of checkpoints.
 	Interval time.Duration
-	// LeaveOut reports whether a resource is not to be written.
+	// LeaveOut is checkpoint.Order.LeaveOut.
 	LeaveOut func(*cache.Part) bool
 	Logger   *slog.Logger
-	// worthless says that the replica's objects mean nothing any more.
+	// worthless says that the replica's objects mean nothing any more (Backends.Fail).
 	worthless atomic.Bool
 
 	mu struct {
@@ -48,8 +48,8 @@ type Checkpoints struct {
 	}
 }
 
-// Revision returns the revision of the last checkpoint that was written. It returns 0 if
-// there is none.
+// Revision returns the revision of the last checkpoint of a name that this process has written. It
+// returns 0 if there is none.
 func (c *Checkpoints) Revision(name string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,8 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 type KeptBackend struct {
 	// Name is the name of the checkpoint.
 	Name string
-	// Source returns where the objects come from. It returns "" while that is not known.
+	// Source returns where the objects come from, for checkpoint.Order.Source. It returns "" while
+	// that is not known. Nil keeps nothing.
 	Source func() string
 }
 
@@ -92,7 +93,7 @@ func etcdSource(clusterID uint64, prefix string) string {
 	return fmt.Sprintf("etcd %x %s", clusterID, prefix)
 }
 
-// ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It returns nil if nothing is kept.
+// ofEtcd returns an etcdfeed.FeedConfig.Checkpoint. It returns nil if c is nil.
 func (c *Checkpoints) ofEtcd(servers, prefix string) func(uint64) (feed.Checkpoint, error) {
 	if c == nil {
 		return nil
@@ -115,7 +116,8 @@ func (c *Checkpoints) Run(ctx context.Context, backends func() []*Backend) {
 	}
 }
 
-// end writes the last checkpoints, or removes all if they are worthless.
+// end writes the last checkpoints of the backends, or removes the backends' checkpoints if their
+// objects are worthless.
 func (c *Checkpoints) end(backends []*Backend) {
 	if !c.worthless.Load() {
 		ctx, cancel := context.WithTimeout(context.Background(), lastCheckpointTimeout)
@@ -134,7 +136,7 @@ func (c *Checkpoints) end(backends []*Backend) {
 }
 
 // writeAll writes a checkpoint of each backend that has changed. It returns how long to
-// wait at least before the next.
+// wait at least before the next call, so that checkpointRate holds.
 func (c *Checkpoints) writeAll(ctx context.Context, backends []*Backend, pause func(context.Context, time.Duration) error) (wait time.Duration) {
 	var written int64
 	for _, b := range backends {
@@ -173,8 +175,7 @@ func (c *Checkpoints) write(ctx context.Context, b *Backend, pause func(context.
 	return size, nil
 }
 
-// giveWay waits for a while that depends on how long the writer worked, so that reads come
-// first.
+// giveWay waits for checkpointRest times as long as the writer worked, so that reads come first.
 func giveWay(ctx context.Context, worked time.Duration) error {
 	select {
 	case <-time.After(checkpointRest * worked):

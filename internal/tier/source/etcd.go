@@ -35,10 +35,10 @@ const (
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
-	// The flow-control windows bound what etcd may send before it is read, by stream and
-	// by connection. They are enough for the pages of a load over 10 ms of network. With
-	// windows of its own choice gRPC sends a ping for whatever arrives, to measure the
-	// path. That is one of the five system calls of a write.
+	// The flow-control windows bound what etcd may send before the client reads it, by stream
+	// and by connection. They are enough for the pages of a load over a network with a round trip
+	// of 10 ms. Without these windows gRPC chooses its own, and sends a ping for whatever arrives
+	// to measure the path. That is one of the five system calls of a write.
 	streamWindow     = 4 << 20
 	connectionWindow = 16 << 20
 	// pingTimeout bounds the wait for etcd at start.
@@ -56,7 +56,7 @@ type EtcdConfig struct {
 	Main []string
 	// Embedded is the etcd in this process. It is nil if there is none.
 	Embedded *etcdserver.Etcd
-	// Compact is the interval of compaction. 0 leaves compaction to other servers.
+	// Compact is the interval of compaction. 0 compacts nothing: other servers do.
 	Compact time.Duration
 	// ReplayRevisions is memory.Shares.ReplayRevisions.
 	ReplayRevisions int64
@@ -89,8 +89,9 @@ var _ Source = (*Etcd)(nil)
 // cluster is an etcd cluster.
 type cluster struct {
 	Backend
-	// run runs the feed until the context ends, and close releases the client.
-	run   func(context.Context) error
+	// run runs the feed until the context ends.
+	run func(context.Context) error
+	// close stops the compactor, and closes the client unless it is the embedded etcd's.
 	close func()
 }
 
@@ -132,7 +133,7 @@ func (e *Etcd) open(t storagebackend.TransportConfig) error {
 	return err
 }
 
-// getLocked returns a cluster, and opens it on first use. The caller holds e.mu.
+// getLocked returns a cluster. It opens the cluster on first use.
 func (e *Etcd) getLocked(t storagebackend.TransportConfig) (*cluster, error) {
 	servers := strings.Join(t.ServerList, ",")
 	if opened := e.mu.byServers[servers]; opened != nil {
@@ -149,8 +150,8 @@ func (e *Etcd) getLocked(t storagebackend.TransportConfig) (*cluster, error) {
 	return opened, nil
 }
 
-// openLocked makes the client, the cache and the feed of a cluster. It does not wait for
-// the cluster. The caller holds e.mu.
+// openLocked makes the client, the cache, the feed and the scrubber of a cluster. It does not wait
+// for the cluster.
 func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cluster, error) {
 	opened := &cluster{Backend: Backend{Servers: servers}, close: func() {}}
 	streams := &etcdfeed.WatchStreams{}
@@ -272,7 +273,7 @@ func (e *Etcd) BrokenSince(stored schema.GroupResource) time.Time {
 	return time.Time{}
 }
 
-// Ping opens a cluster, and asks every one that is open for its revision.
+// Ping opens a cluster, and asks every open cluster for its revision.
 func (e *Etcd) Ping(ctx context.Context, t storagebackend.TransportConfig) error {
 	if err := e.open(t); err != nil {
 		return err

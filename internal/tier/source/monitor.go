@@ -13,8 +13,8 @@ import (
 )
 
 // Monitor asks an etcd cluster for its size, for apiserver_storage_size_bytes. It
-// replaces Kubernetes' own monitor, which dials for each scrape and waits 20 s for an
-// etcd that does not answer. A scrape may not take so long, so there would be no metrics
+// replaces Kubernetes' own monitor, which dials at each scrape and waits 20 s for an
+// etcd that does not answer. A scrape may not take so long. There would be no metrics
 // just when they are needed.
 type Monitor struct {
 	client  *clientv3.Client
@@ -59,6 +59,5 @@ func (m Monitor) Monitor(ctx context.Context) (etcdmetrics.StorageMetrics, error
 	return etcdmetrics.StorageMetrics{Size: status.DbSize}, nil
 }
 
-// Close implements etcdmetrics.Monitor. It does nothing, as the client is the
-// backend's.
+// Close implements etcdmetrics.Monitor. It does nothing: the client belongs to the cluster.
 func (m Monitor) Close() error { return nil }

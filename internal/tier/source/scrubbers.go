@@ -18,7 +18,6 @@ import (
 const othersReadyIntervals = 3
 
 // newScrubberLocked makes the scrubber of a cluster. It returns nil if nothing is to be checked.
-// The caller holds e.mu.
 func (e *Etcd) newScrubberLocked(opened *Backend) (*scrub.Scrubber, error) {
 	if e.cfg.CheckInterval == 0 {
 		return nil, nil
@@ -36,13 +35,13 @@ func (e *Etcd) newScrubberLocked(opened *Backend) (*scrub.Scrubber, error) {
 }
 
 // othersReady reports whether another server is known that takes clients. Without Leases none
-// is known. An answer expires if Leases cannot be read any more.
+// is known. What SetOthersReady has recorded expires after othersReadyIntervals.
 func (e *Etcd) othersReady() bool {
 	seen := e.othersReadyAt.Load()
 	return seen != nil && time.Since(*seen) < othersReadyIntervals*e.cfg.CheckInterval
 }
 
-// SetOthersReady records whether another server takes clients.
+// SetOthersReady records whether another server takes clients now.
 func (e *Etcd) SetOthersReady(ready bool) {
 	var seen *time.Time
 	if ready {
