@@ -1,7 +1,8 @@
 // Package panics recovers from panics of foreign code. Counter.Guard calls such code, makes
 // an Error of a panic, counts it by Place, and logs its stack.
 //
-// It is not for our own code: a panic there must end the connection or the process (docs/flow.md).
+// It is not for our own code: a panic there must end the connection or the process
+// (docs/flow.md).
 package panics
 
 import (
@@ -28,7 +29,8 @@ const (
 	Watch Place = "watch"
 	// Informer is a handler of an informer's events.
 	Informer Place = "informer"
-	// Definition is reading a definition, bringing its status up to date, or warming up for that.
+	// Definition is reading a definition, bringing its status up to date, or warming up for
+	// that.
 	Definition Place = "definition"
 	// Request is Kubernetes' handler of a request, or a question of a replica to its upstream
 	// about users.
@@ -130,8 +132,8 @@ func (c *Counter) Count(place Place, value any) {
 	}
 }
 
-// countAndThrottle counts a panic. It reports whether a stack of the place may be logged now, and
-// how many panics of the place were not logged since the last stack.
+// countAndThrottle counts a panic. It reports whether a stack of the place may be logged now,
+// and how many panics of the place were not logged since the last stack.
 func (c *Counter) countAndThrottle(place Place, value any) (suppressed int64, logs bool) {
 	now := time.Now()
 	c.mu.Lock()

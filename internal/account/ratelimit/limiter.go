@@ -85,8 +85,8 @@ func (l *Limiter) refillLocked(client string) *bucket {
 	return b
 }
 
-// clientBits is the length of the prefix of an IPv6 address that names a client. A client that has
-// one address of such a network can use all of them.
+// clientBits is the length of the prefix of an IPv6 address that names a client. A client that
+// has one address of such a network can use all of them.
 const clientBits = 64
 
 // ClientOf returns the name of the client at remote, which may have a port. The name is

@@ -31,7 +31,8 @@ type TranscodingCounts struct {
 	Compared int64 `json:"compared"`
 	// Different were encoded by Kubernetes too, and were not equal.
 	Different int64 `json:"different"`
-	// Refuted have the same fields as an object that counts as Different. Kubernetes encoded them.
+	// Refuted have the same fields as an object that counts as Different. Kubernetes encoded
+	// them.
 	Refuted int64 `json:"refuted"`
 	// Declined are not described by the tables, or stored in another version. Kubernetes encoded
 	// them.
@@ -52,7 +53,8 @@ type TranscodingDifference struct {
 	Key      string    `json:"key"`
 	Revision int64     `json:"revision"`
 	Place    string    `json:"place"`
-	// Stopped says that the fingerprint was proven before. The form is then no longer transcoded.
+	// Stopped says that the fingerprint was proven before. The form is then no longer
+	// transcoded.
 	Stopped bool `json:"stopped"`
 }
 
@@ -65,7 +67,8 @@ type ListCost struct {
 	Shared uint64 `json:"shared,omitempty"`
 	// Failed is how many were answered with 403, or with 500 and above.
 	Failed uint64 `json:"failed,omitempty"`
-	// Objects is how many objects the answers have. It does not count those of PassedOn and Shared.
+	// Objects is how many objects the answers have. It does not count those of PassedOn and
+	// Shared.
 	Objects uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`

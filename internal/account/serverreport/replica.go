@@ -17,14 +17,15 @@ type ReplicaReport struct {
 	Skew string `json:"skew,omitempty"`
 	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
 	Source string `json:"source"`
-	// Depth is the number of replicas that an event has passed when it is here, this one included.
+	// Depth is the number of replicas that an event has passed when it is here, this one
+	// included.
 	Depth int `json:"depth"`
 	// Causes are what is wrong with GETs and LISTs now. What is wrong with watch events is in the
 	// SLOReport.
 	Causes []Finding `json:"causes"`
-	// Followed has a row for each resource with a feed, or for each etcd cluster. It also has a row,
-	// with Refused, for each resource that --follow or a read asked for in vain. Rows with Error come
-	// first.
+	// Followed has a row for each resource with a feed, or for each etcd cluster. It also has
+	// a row, with Refused, for each resource that --follow or a read asked for in vain. Rows
+	// with Error come first.
 	Followed []FollowedResource `json:"followed"`
 	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
 	Reads []ResourceReads `json:"reads"`
@@ -44,8 +45,8 @@ type ReplicaReport struct {
 
 // ResourceReads counts the GETs and LISTs of a resource. The upstream answered PassedOn of
 // Requests. Shared were given the answer to a request that was passed on. The replica itself
-// answered all others. Failed were answered with 403, or with 500 and above, by the upstream or by
-// the replica.
+// answered all others. Failed were answered with 403, or with 500 and above, by the upstream
+// or by the replica.
 type ResourceReads struct {
 	Resource string `json:"resource"`
 	Requests uint64 `json:"requests"`
@@ -77,8 +78,8 @@ type FollowedResource struct {
 	// SinceHeardSeconds is how long ago the watch last sent an event or a bookmark. It is 0 for
 	// etcd, and before the first of them.
 	SinceHeardSeconds float64 `json:"heard"`
-	// BrokenSeconds is for how long the feed has not followed. It is 0 while the feed follows, and
-	// before it follows for the first time.
+	// BrokenSeconds is for how long the feed has not followed. It is 0 while the feed follows,
+	// and before it follows for the first time.
 	BrokenSeconds float64 `json:"broken"`
 	Error         string  `json:"error,omitempty"`
 	// Named says that --follow names the resource, or the replica itself needs it.

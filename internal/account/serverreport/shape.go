@@ -25,16 +25,18 @@ type Shape struct {
 	// Path is how the cache found objects: "key", "range", "index" or "scan". It is
 	// PathFailed, PathPassedOn or PathShared for requests without such a path.
 	Path string `json:"path"`
-	// Reason is why the request was passed on. It is "" unless Path is PathPassedOn or PathShared.
+	// Reason is why the request was passed on. It is "" unless Path is PathPassedOn or
+	// PathShared.
 	Reason string `json:"reason,omitempty"`
 }
 
 // Values of Shape.Path for requests whose objects the cache did not find.
 const (
-	// PathPassedOn is for requests that Kubernetes' handlers answered, or the upstream of a replica.
+	// PathPassedOn is for requests that Kubernetes' handlers answered, or the upstream of a
+	// replica.
 	PathPassedOn = "passed on"
-	// PathShared is for requests that a replica did not pass on by themselves: they were given the
-	// answer to an equal request that was passed on.
+	// PathShared is for requests that a replica did not pass on by themselves: they were given
+	// the answer to an equal request that was passed on.
 	PathShared = "shared"
 	// PathFailed is for LISTs that ended with an error before objects were found.
 	PathFailed = "failed"

@@ -63,8 +63,8 @@ type Quantiles struct {
 type StageTime struct {
 	Stage Stage `json:"stage"`
 	Quantiles
-	// Share is the stage's share, 0 to 1, of the time of the slowest 1 % of the spans. It is 0 for
-	// StageEtcd.
+	// Share is the stage's share, 0 to 1, of the time of the slowest 1 % of the spans. It is 0
+	// for StageEtcd.
 	Share float64 `json:"share"`
 }
 
@@ -87,13 +87,13 @@ type SLOReport struct {
 	Causes []Finding `json:"causes"`
 	// All has the sums of all resources. Late events are late by their own resource's objective.
 	All ResourceSLO `json:"all"`
-	// Resources are the resources with spans in the last minute. The one whose p99 is the largest
-	// multiple of its objective is first.
+	// Resources are the resources with spans in the last minute. The one whose p99 is the
+	// largest multiple of its objective is first.
 	Resources []ResourceSLO `json:"resources"`
 	// Clients are the clients with spans in the last minute, the largest p99 first, 50 at most.
 	Clients []ClientSLO `json:"clients"`
-	// Subscriptions are the subscriptions with spans in the last minute, the largest p99 first, 50
-	// at most.
+	// Subscriptions are the subscriptions with spans in the last minute, the largest p99
+	// first, 50 at most.
 	Subscriptions []SubscriptionSLO `json:"subscriptions"`
 	// Probe is nil without --watch-probe.
 	Probe *Probe `json:"probe,omitempty"`
@@ -138,7 +138,8 @@ type ResourceSLO struct {
 type ClientSLO struct {
 	Client
 	Spans Quantiles `json:"spans"`
-	// Late is how many spans of the last minute were longer than the objective of their resource.
+	// Late is how many spans of the last minute were longer than the objective of their
+	// resource.
 	Late    uint64 `json:"late"`
 	Watches int    `json:"watches"`
 	// Cause is why late events were late. It is "" if none was.

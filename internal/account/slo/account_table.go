@@ -42,9 +42,9 @@ func (set *Watches) clientLocked(c serverreport.Client) *clientAccount {
 	return known
 }
 
-// dropOldLocked lets drop remove the accounts that had no watch for a minute, and reports whether
-// there were any. After a search that found none it does not search again for dropRetry. next is
-// when it may search again.
+// dropOldLocked lets drop remove the accounts that had no watch for a minute, and reports
+// whether there were any. After a search that found none it does not search again for
+// dropRetry. next is when it may search again.
 func (set *Watches) dropOldLocked(next *time.Time, drop func(before time.Time) bool) bool {
 	now := set.cfg.Clock.Now()
 	if now.Before(*next) {
@@ -98,7 +98,8 @@ func (set *Watches) subscriptionLocked(r *resourceAccount, selection string) *su
 	return known
 }
 
-// dropSubscriptionsLocked drops subscriptions that have had no watch since before, with their sums.
+// dropSubscriptionsLocked drops subscriptions that have had no watch since before, with their
+// sums.
 func (set *Watches) dropSubscriptionsLocked(before time.Time) bool {
 	dropped := false
 	for id, s := range set.mu.subscriptions {

@@ -12,9 +12,10 @@ const (
 	largeEvent = 256 << 10
 	largeRatio = 4
 
-	// Spans are late for lack of CPU if the p99 of waits for a processor is at least minStarved, and
-	// at least starvedShare of the p99 of the spans. Waits for the connection are long for other
-	// reasons too. Where these are the longest stage, starvedWriteShare replaces starvedShare.
+	// Spans are late for lack of CPU if the p99 of waits for a processor is at least
+	// minStarved, and at least starvedShare of the p99 of the spans. Waits for the connection
+	// are long for other reasons too. Where these are the longest stage, starvedWriteShare
+	// replaces starvedShare.
 	minStarved        = 20 * time.Millisecond
 	starvedShare      = 0.25
 	starvedWriteShare = 0.5
@@ -52,8 +53,8 @@ func (sums *minuteSums) lateAreLarge() bool {
 	return inTime == 0 || late >= largeRatio*float64(sums.bytes-sums.lateBytes)/float64(inTime)
 }
 
-// processorWait returns how long goroutines wait for a processor (p99), in seconds. Delay has such
-// waits too, because a timer fires late if there is no processor for it.
+// processorWait returns how long goroutines wait for a processor (p99), in seconds. Delay has
+// such waits too, because a timer fires late if there is no processor for it.
 func processorWait(p *serverreport.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
 
 // causeOf returns what spans waited for, given their longest stage and their p99 in

@@ -8,8 +8,8 @@ import (
 )
 
 // delivery is events of one arrival that a write delivered to watches of one buffer. Of a
-// partialWrite, one delivery has the bytes, and the others have the events that are complete. Points
-// of time are offsets from Watches.startedAt.
+// partialWrite, one delivery has the bytes, and the others have the events that are complete.
+// Points of time are offsets from Watches.startedAt.
 type delivery struct {
 	buffer *deliveryBuffer
 	// arrival is nil for events without a span.
@@ -18,8 +18,8 @@ type delivery struct {
 	// size is the bytes of the events. bytes is the bytes that the write delivered. For a
 	// partialWrite one of them is 0.
 	size, bytes uint64
-	// fillBegan and encoded are from the first write after the events were queued. began and ended
-	// are from the last write that carried the events.
+	// fillBegan and encoded are from the first write after the events were queued. began and
+	// ended are from the last write that carried the events.
 	fillBegan, encoded, began, ended time.Duration
 	// writing is how long the connection was writing from busySince to began.
 	busySince, writing time.Duration

@@ -27,8 +27,9 @@ type deliveryBuffer struct {
 		// The fields below hold what the next flush adds to the accounts.
 
 		events, bytes uint64
-		// slotEnd is the end of the slot, coarseSlot long, that counts all pending spans. It is an
-		// offset from Watches.startedAt. A span that came late may have ended before that slot.
+		// slotEnd is the end of the slot, coarseSlot long, that counts all pending spans. It
+		// is an offset from Watches.startedAt. A span that came late may have ended before
+		// that slot.
 		slotEnd time.Duration
 		// longest is the longest pending span.
 		longest time.Duration

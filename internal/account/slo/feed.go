@@ -29,8 +29,8 @@ type FeedAccount struct {
 		err error
 		// delivery has the times that answers took.
 		delivery slidingMinute[sketch]
-		// requestedAt is the time of the oldest request for progress that is not answered yet. It
-		// is zero if there is none.
+		// requestedAt is the time of the oldest request for progress that is not answered yet.
+		// It is zero if there is none.
 		requestedAt time.Time
 		// brokenSince is since when the watch is broken. It is zero while the feed follows, and
 		// before a watch breaks for the first time.
@@ -246,8 +246,9 @@ func (f *feeds) tally(now time.Time) *tally {
 	return &all
 }
 
-// mostLate returns the feed whose etcd has not answered for the longest time, that time, and why its
-// watch is broken. The feed is nil if all are in time. err is nil if the watch is not broken.
+// mostLate returns the feed whose etcd has not answered for the longest time, that time, and
+// why its watch is broken. The feed is nil if all are in time. err is nil if the watch is not
+// broken.
 func (f *feeds) mostLate(now time.Time) (worst *FeedAccount, late time.Duration, err error) {
 	for _, feed := range f.all() {
 		feed.mu.Lock()

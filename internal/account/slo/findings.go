@@ -13,8 +13,8 @@ import (
 const (
 	warning  = "warning"
 	critical = "critical"
-	// maxNamedClients bounds the findings of slowClients. stuck adds findings until about twice as
-	// many clients are named.
+	// maxNamedClients bounds the findings of slowClients. stuck adds findings until about
+	// twice as many clients are named.
 	maxNamedClients = 5
 )
 
@@ -122,8 +122,8 @@ func (f *findings) missed(r *resourceResult) {
 	f.add(found)
 }
 
-// slowClients finds clients of which too many events were late, mostly because they waited for the
-// client or its connection.
+// slowClients finds clients of which too many events were late, mostly because they waited for
+// the client or its connection.
 func (f *findings) slowClients() {
 	named := 0
 	for i := range f.clients {

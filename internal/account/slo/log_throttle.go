@@ -8,8 +8,8 @@ import (
 // maxLinesPerMinute bounds the lines of a logThrottle.
 const maxLinesPerMinute = 10
 
-// logThrottle bounds the log lines of a minute, and counts the lines that it drops. The zero value
-// is ready. It is safe for concurrent use.
+// logThrottle bounds the log lines of a minute, and counts the lines that it drops. The zero
+// value is ready. It is safe for concurrent use.
 type logThrottle struct {
 	mu struct {
 		sync.Mutex

@@ -100,7 +100,8 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-// resources sends the metrics of each resource, except for its p99. Its counters are since the start.
+// resources sends the metrics of each resource, except for its p99. Its counters are since the
+// start.
 func (c *Collector) resources(ch chan<- metrics.Metric) {
 	watchers := map[*resourceAccount]int{}
 	for _, w := range c.set.watches() {

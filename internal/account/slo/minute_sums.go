@@ -28,8 +28,8 @@ type bandSums struct {
 	stages [spanStageCount]time.Duration
 }
 
-// addMinute adds a resource's last minute to sums, its burn counters, and its totals. offset is the
-// present time, as an offset from Watches.startedAt.
+// addMinute adds a resource's last minute to sums, its burn counters, and its totals. offset
+// is the present time, as an offset from Watches.startedAt.
 func (r *resourceAccount) addMinute(sums *minuteSums, offset time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

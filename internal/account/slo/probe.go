@@ -77,7 +77,8 @@ func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
 	observe(&p.mu.commit, write.ended)
 }
 
-// ProbeFailed records why the probe cannot write or watch. Nil drops the reason: a write succeeded.
+// ProbeFailed records why the probe cannot write or watch. Nil drops the reason: a write
+// succeeded.
 func (set *Watches) ProbeFailed(err error) {
 	set.probe.mu.Lock()
 	defer set.probe.mu.Unlock()

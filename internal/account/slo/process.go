@@ -82,8 +82,8 @@ func (p *process) sample(now time.Time, offset time.Duration) {
 	}
 }
 
-// bucketEnd returns the upper bound of the runtime's bucket i. The last bucket has no upper bound:
-// bucketEnd returns its lower bound.
+// bucketEnd returns the upper bound of the runtime's bucket i. The last bucket has no upper
+// bound: bucketEnd returns its lower bound.
 func bucketEnd(h *metrics.Float64Histogram, i int) float64 {
 	if end := h.Buckets[i+1]; !math.IsInf(end, 1) {
 		return end

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// resourceAccount is the account of the watches of one resource. What reports say of resources, and
-// most metrics, is from these accounts.
+// resourceAccount is the account of the watches of one resource. What reports say of
+// resources, and most metrics, is from these accounts.
 //
 // Lock order: Watches.mu, then resourceAccount.mu, then deliveryBuffer.mu.
 type resourceAccount struct {

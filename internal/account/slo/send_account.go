@@ -29,8 +29,8 @@ type SendAccount struct {
 	// inSpans is set at the first event that arrived after the watch began. That event
 	// and all that follow have spans.
 	inSpans bool
-	// partial is set at a partialWrite, until all events of earlier are delivered. hasEarlier is set
-	// while earlier is not empty.
+	// partial is set at a partialWrite, until all events of earlier are delivered. hasEarlier
+	// is set while earlier is not empty.
 	partial, hasEarlier bool
 
 	// placedEvents and placedBytes count what was placed in writes since SetSendAccount. Of them,
@@ -62,8 +62,8 @@ type eventBatch struct {
 	// arrival is nil if the events have no span.
 	arrival *entry.Arrival
 	count   uint32
-	// timed reports whether fillBegan and encoded are set. The first partialWrite after the batch
-	// was queued sets them.
+	// timed reports whether fillBegan and encoded are set. The first partialWrite after the
+	// batch was queued sets them.
 	timed bool
 	// size is the bytes of the events, unwritten how many of them are not delivered.
 	size, unwritten uint32
@@ -157,8 +157,9 @@ func (s *SendAccount) queuedBytes() uint64 {
 	return sum
 }
 
-// consume records that a partialWrite has delivered bytes of earlier. It returns how many batches at
-// the front of earlier are delivered completely. fillBegan and encoded are times of the write.
+// consume records that a partialWrite has delivered bytes of earlier. It returns how many
+// batches at the front of earlier are delivered completely. fillBegan and encoded are times of
+// the write.
 func (s *SendAccount) consume(bytes uint64, fillBegan, encoded time.Duration) (done int) {
 	n := uint32(bytes)
 	for i := range s.earlier {

@@ -88,8 +88,8 @@ func (a *sharedAccount) addPending(b *deliveryBuffer) {
 
 func (a *sharedAccount) shared() *sharedAccount { return a }
 
-// sharedSums adds up the last minute of a sharedAccount. events and bytes are since the account was
-// made.
+// sharedSums adds up the last minute of a sharedAccount. events and bytes are since the
+// account was made.
 type sharedSums struct {
 	spans         serverreport.Quantiles
 	late          uint64

@@ -63,8 +63,8 @@ func upperBound(i int) float64 {
 }
 
 // sketch is a histogram of times. It has memory for the buckets between the shortest and the
-// longest time, in steps of growthStep. A bucket takes 2 bytes, or 4 once one has counted more than
-// 65,535. The zero value is empty.
+// longest time, in steps of growthStep. A bucket takes 2 bytes, or 4 once one has counted more
+// than 65,535. The zero value is empty.
 type sketch struct {
 	// first is the bucket of the first element. One of small and large is nil.
 	first int

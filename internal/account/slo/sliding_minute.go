@@ -30,8 +30,8 @@ const (
 	coarseSlot = 20 * time.Second
 )
 
-// slotFor returns the slot of an offset. reset empties a slot that is used again. slotFor returns
-// nil if a newer slot has taken the place of the offset's slot.
+// slotFor returns the slot of an offset. reset empties a slot that is used again. slotFor
+// returns nil if a newer slot has taken the place of the offset's slot.
 func (w *slidingMinute[T]) slotFor(offset, width time.Duration, reset func(*T)) *T {
 	if w.last != nil && offset >= w.lastBegin && offset-w.lastBegin < width {
 		return &w.last.value

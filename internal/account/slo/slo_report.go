@@ -97,8 +97,8 @@ func largest(counts *[spanStageCount]uint64) int {
 	return index
 }
 
-// subscriptions returns up to maxRows subscriptions with spans in the last minute, the largest p99
-// first.
+// subscriptions returns up to maxRows subscriptions with spans in the last minute, the largest
+// p99 first.
 func (set *Watches) subscriptions(offset time.Duration) []serverreport.SubscriptionSLO {
 	rows := []serverreport.SubscriptionSLO{}
 	eachActive(set, set.mu.subscriptions, offset, func(a *subscriptionAccount, s *sharedSums) {

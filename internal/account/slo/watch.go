@@ -60,8 +60,8 @@ type Backlog interface {
 
 // History measures what a resource's log holds. Any goroutine may call it.
 type History interface {
-	// Size returns the number of events in the log, their bytes, and when the oldest event became
-	// visible. oldest is zero if the log is empty.
+	// Size returns the number of events in the log, their bytes, and when the oldest event
+	// became visible. oldest is zero if the log is empty.
 	Size() (events int, bytes int64, oldest time.Time)
 }
 
@@ -109,8 +109,9 @@ func (w *Watch) AddWithoutSpan(bytes, events int) {
 	w.buffer.subscription.add(uint64(events), uint64(bytes))
 }
 
-// SetSendAccount connects a SendAccount to the account when all initial events were sent. It must
-// be called once, before the methods of s. If w is nil, it does nothing, and s may be nil.
+// SetSendAccount connects a SendAccount to the account when all initial events were sent. It
+// must be called once, before the methods of s. If w is nil, it does nothing, and s may be
+// nil.
 func (w *Watch) SetSendAccount(s *SendAccount) {
 	if w == nil {
 		return

@@ -69,8 +69,8 @@ func (set *Watches) DeliveredTotals() (events, bytes uint64) {
 	return sums.events, sums.bytes
 }
 
-// deliveredSums add up what was delivered to watches since the start. expired counts the calls of
-// Watch.Expired.
+// deliveredSums add up what was delivered to watches since the start. expired counts the calls
+// of Watch.Expired.
 type deliveredSums struct{ events, bytes, expired uint64 }
 
 func (s *deliveredSums) add(r *resourceAccount) {

@@ -21,8 +21,8 @@ type Config struct {
 	Clients, Subscriptions int
 	// SlowAfter is the lag from which a watch is logged. Zero means 10 s.
 	SlowAfter time.Duration
-	// Logger receives slow watches, watches whose clients have to list again, and late feeds. Nil
-	// means slog.Default.
+	// Logger receives slow watches, watches whose clients have to list again, and late feeds.
+	// Nil means slog.Default.
 	Logger *slog.Logger
 	// Clock is for tests. Nil means the real clock.
 	Clock clock.WithTicker

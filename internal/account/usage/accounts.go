@@ -92,8 +92,8 @@ type Request struct {
 	Known bool
 	// Relist reports whether the request was a relist, as Relist.Full.
 	Relist bool
-	// Cost is the cost of the request. Cost.CPU is an estimate. Requests, PassedOn and Shared are
-	// ignored: Shape.Path says them.
+	// Cost is the cost of the request. Cost.CPU is an estimate. Requests, PassedOn and Shared
+	// are ignored: Shape.Path says them.
 	Cost serverreport.ListCost
 }
 
@@ -187,8 +187,8 @@ func host(address string) string {
 // maxReported bounds the shapes and the clients of a report.
 const maxReported = 50
 
-// Report describes the last ten minutes, except for Total and Paced, which are since the start. It
-// takes some milliseconds.
+// Report describes the last ten minutes, except for Total and Paced, which are since the
+// start. It takes some milliseconds.
 func (a *Accounts) Report() serverreport.ListsReport {
 	now := a.cfg.Clock.Now()
 	minute := minuteOf(now)

@@ -52,7 +52,8 @@ const (
 	// minClientsPerMinute is the rate for small groups, and while few of a group's
 	// clients are known.
 	minClientsPerMinute = 10
-	// maxUnused bounds how many clients are admitted together in the place of clients that gave up.
+	// maxUnused bounds how many clients are admitted together in the place of clients that
+	// gave up.
 	maxUnused = 10
 	// maxRetryAfter is the longest wait that a client is told. A client whose ticket is due
 	// later asks again before that. So the ticket of a client that has given up is free

@@ -15,7 +15,8 @@ const (
 	passedOnLogPeriod = 10 * time.Second
 )
 
-// passedOnLog logs expensive requests that were passed on, one line in passedOnLogPeriod at most.
+// passedOnLog logs expensive requests that were passed on, one line in passedOnLogPeriod at
+// most.
 type passedOnLog struct {
 	logger *slog.Logger
 	// last is the time of the newest line, in Unix nanoseconds.

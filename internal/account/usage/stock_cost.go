@@ -21,8 +21,9 @@ func StockCPU(w *serverreport.SparedWork) float64 {
 	return stockRequestSeconds*float64(w.Requests) + stockByteSeconds*float64(w.RequestBytes) + stockEventSeconds*float64(w.Events)
 }
 
-// AnsweredTotals returns how many requests since the start were not passed on themselves, and the
-// bytes of their answers. It includes deleted resources, and requests with PathShared or PathFailed.
+// AnsweredTotals returns how many requests since the start were not passed on themselves, and
+// the bytes of their answers. It includes deleted resources, and requests with PathShared or
+// PathFailed.
 func (a *Accounts) AnsweredTotals() (requests, bytes uint64) {
 	a.series.mu.Lock()
 	defer a.series.mu.Unlock()

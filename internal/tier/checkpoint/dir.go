@@ -33,8 +33,8 @@ func OpenDir(path string) (*Dir, error) {
 
 func (d *Dir) file(name string) string { return filepath.Join(d.path, name+suffix) }
 
-// Open opens the checkpoint of a name. It returns nil if there is none. The error for a checkpoint
-// of another source is ErrSource. The caller closes the checkpoint.
+// Open opens the checkpoint of a name. It returns nil if there is none. The error for a
+// checkpoint of another source is ErrSource. The caller closes the checkpoint.
 func (d *Dir) Open(name, source string) (feed.Checkpoint, error) {
 	f, err := openFile(d.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,8 +50,8 @@ func (d *Dir) Open(name, source string) (feed.Checkpoint, error) {
 	return f, nil
 }
 
-// Write replaces the checkpoint of a name, and returns the size of the new one in bytes. After an
-// error the former checkpoint stays.
+// Write replaces the checkpoint of a name, and returns the size of the new one in bytes. After
+// an error the former checkpoint stays.
 func (d *Dir) Write(ctx context.Context, name string, o *Order) (size int64, err error) {
 	err = datadir.ReplaceFile(d.file(name), fileMode, func(out io.Writer) error {
 		counted := &countingWriter{out: out}

@@ -61,8 +61,8 @@ func (f *File) readHeader() error {
 	return nil
 }
 
-// nextBlock reads a block and returns it unpacked. It returns nil at the end, if the digest is right.
-// The block is valid until the next call.
+// nextBlock reads a block and returns it unpacked. It returns nil at the end, if the digest is
+// right. The block is valid until the next call.
 func (f *File) nextBlock() ([]byte, error) {
 	var length [lengthBytes]byte
 	if _, err := io.ReadFull(f.in, length[:]); err != nil {

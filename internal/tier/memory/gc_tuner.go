@@ -124,8 +124,8 @@ func newGCTuner(maxHeadroom int64, warming func() bool) gcTuner {
 	return t
 }
 
-// sample reads the runtime's metrics into samples, and returns the CPU time among them. Idle marking
-// is left out: it takes only CPU that nothing else uses.
+// sample reads the runtime's metrics into samples, and returns the CPU time among them. Idle
+// marking is left out: it takes only CPU that nothing else uses.
 func (t *gcTuner) sample() cpuSeconds {
 	metrics.Read(t.samples)
 	spent := cpuSeconds{application: t.samples[sampleUser].Value.Float64()}
@@ -186,8 +186,8 @@ func (h heapSize) headroom(maxHeadroom uint64, doublings int) uint64 {
 	return max(scanned, doubled)
 }
 
-// SetLoadingGCPercent sets the collector for the time until all objects are loaded. From NewTrimmer
-// on, a Trimmer sets it. The environment variable GOGC replaces both.
+// SetLoadingGCPercent sets the collector for the time until all objects are loaded. From
+// NewTrimmer on, a Trimmer sets it. The environment variable GOGC replaces both.
 func SetLoadingGCPercent() { setGCPercent(loadingGCPercent) }
 
 // setGCPercent sets the collector, unless the operator chose with GOGC.

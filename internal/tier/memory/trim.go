@@ -111,8 +111,8 @@ func (t *Trimmer) check() {
 	t.Trim()
 }
 
-// Trim calls Release, collects, and gives free pages and those of Files back. It must not be called
-// while Run runs.
+// Trim calls Release, collects, and gives free pages and those of Files back. It must not be
+// called while Run runs.
 func (t *Trimmer) Trim() {
 	t.Release()
 	debug.FreeOSMemory()

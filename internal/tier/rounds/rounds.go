@@ -52,7 +52,8 @@ type Round[T any] struct {
 // New makes a question, which is not asked before Join.
 func New[T any](cfg Config[T]) *Question[T] { return &Question[T]{cfg: cfg} }
 
-// Join returns a round that is not asked before the call. The caller need not wait for its answer.
+// Join returns a round that is not asked before the call. The caller need not wait for its
+// answer.
 func (q *Question[T]) Join() *Round[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()

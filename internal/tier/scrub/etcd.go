@@ -60,9 +60,9 @@ func (s *Scrubber) compareTurn(ctx context.Context, p *pass) {
 	}
 }
 
-// comparePage compares the next page of the pass, and returns the number of its objects. If the
-// page differs, it repairs the resource. It returns false if the page differs, or after an error.
-// After cache.ErrExpired it goes on with the page after.
+// comparePage compares the next page of the pass, and returns the number of its objects. If
+// the page differs, it repairs the resource. It returns false if the page differs, or after an
+// error. After cache.ErrExpired it goes on with the page after.
 func (s *Scrubber) comparePage(ctx context.Context, p *pass) (objects int, ok bool) {
 	r := p.next(s.all())
 	page := page{from: p.from, values: true}
@@ -93,8 +93,8 @@ func (s *Scrubber) compareResource(ctx context.Context, r *cache.Resource, value
 	return found, nil
 }
 
-// confirm compares a page of keys with etcd. If something differs, it compares the page again, and
-// returns what differs then.
+// confirm compares a page of keys with etcd. If something differs, it compares the page again,
+// and returns what differs then.
 func (s *Scrubber) confirm(ctx context.Context, r *cache.Resource, p *page) ([]cache.Difference, error) {
 	found, err := s.compare(ctx, r, p)
 	if len(found) == 0 || err != nil {

@@ -71,7 +71,8 @@ const (
 //
 // A digest says in an instant whether two caches are equal, and not which one is right, so
 // etcd decides. A page of keys counts as different once two reads in a row have found
-// differences. A server that leaves its load balancer without a reason would be a fault of its own.
+// differences. A server that leaves its load balancer without a reason would be a fault of its
+// own.
 type Scrubber struct {
 	cfg Config
 	// suspicions has the name of another server whose digest differs. It wakes Run.
@@ -169,8 +170,8 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
 }
 
-// judge records whether a peer's digest was equal. One that was not sets when digests may cause the
-// next comparison.
+// judge records whether a peer's digest was equal. One that was not sets when digests may
+// cause the next comparison.
 func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,8 +233,8 @@ func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 	return took
 }
 
-// compareAll compares the keys of all resources with etcd, and repairs those that differ. It leaves
-// out resources that are given up.
+// compareAll compares the keys of all resources with etcd, and repairs those that differ. It
+// leaves out resources that are given up.
 func (s *Scrubber) compareAll(ctx context.Context) {
 	wrong, uncompared := 0, 0
 	for _, r := range s.resources() {

@@ -109,8 +109,8 @@ func (b *Backends) Fail(err error) {
 	}
 }
 
-// RunUntilFailure calls serve with a context that ends with ctx, or after an error of Fail. After
-// such an error RunUntilFailure returns the reason.
+// RunUntilFailure calls serve with a context that ends with ctx, or after an error of Fail.
+// After such an error RunUntilFailure returns the reason.
 func (b *Backends) RunUntilFailure(ctx context.Context, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {

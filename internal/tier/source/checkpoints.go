@@ -48,8 +48,8 @@ type Checkpoints struct {
 	}
 }
 
-// Revision returns the revision of the last checkpoint of a name that this process has written. It
-// returns 0 if there is none.
+// Revision returns the revision of the last checkpoint of a name that this process has
+// written. It returns 0 if there is none.
 func (c *Checkpoints) Revision(name string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +69,8 @@ func (c *Checkpoints) setRevision(name string, revision int64) {
 type KeptBackend struct {
 	// Name is the name of the checkpoint.
 	Name string
-	// Source returns where the objects come from, for checkpoint.Order.Source. It returns "" while
-	// that is not known. Nil keeps nothing.
+	// Source returns where the objects come from, for checkpoint.Order.Source. It returns ""
+	// while that is not known. Nil keeps nothing.
 	Source func() string
 }
 

@@ -36,9 +36,9 @@ const (
 	keepaliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
 	// The flow-control windows bound what etcd may send before the client reads it, by stream
-	// and by connection. They are enough for the pages of a load over a network with a round trip
-	// of 10 ms. Without these windows gRPC chooses its own, and sends a ping for whatever arrives
-	// to measure the path. That is one of the five system calls of a write.
+	// and by connection. They are enough for the pages of a load over a network with a round
+	// trip of 10 ms. Without these windows gRPC chooses its own, and sends a ping for whatever
+	// arrives to measure the path. That is one of the five system calls of a write.
 	streamWindow     = 4 << 20
 	connectionWindow = 16 << 20
 	// pingTimeout bounds the wait for etcd at start.
@@ -150,8 +150,8 @@ func (e *Etcd) getLocked(t storagebackend.TransportConfig) (*cluster, error) {
 	return opened, nil
 }
 
-// openLocked makes the client, the cache, the feed and the scrubber of a cluster. It does not wait
-// for the cluster.
+// openLocked makes the client, the cache, the feed and the scrubber of a cluster. It does not
+// wait for the cluster.
 func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cluster, error) {
 	opened := &cluster{Backend: Backend{Servers: servers}, close: func() {}}
 	streams := &etcdfeed.WatchStreams{}

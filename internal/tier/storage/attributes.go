@@ -36,8 +36,8 @@ const (
 
 // ConvertingCodec is a codec whose Decode may need a webhook to convert the object.
 type ConvertingCodec interface {
-	// ConvertsLabels reports whether there is a webhook. It may give an object other
-	// labels in each version.
+	// ConvertsLabels reports whether there is a webhook, which may give an object other
+	// labels in each version. The other methods are called only if there is one.
 	ConvertsLabels() bool
 	// Convert lets the webhook convert stored objects, all together, so that Decode of them
 	// does not wait. It returns Decode's error, or the context's.
@@ -62,18 +62,19 @@ func coverageOf(cfg *Config) attributeCoverage {
 	return coversLabels
 }
 
-// selection is a predicate as attributes answer it.
+// selection is a predicate, and the parts of it that attributes answer.
 type selection struct {
 	predicate *storage.SelectionPredicate
-	labels    labels.Selector
-	fields    fields.Selector
-	shard     *entry.Shard
-	// whole says that the other fields are the whole predicate.
+	// labels, fields and shard are the parts. Nil selects everything.
+	labels labels.Selector
+	fields fields.Selector
+	shard  *entry.Shard
+	// whole says that the parts are the whole predicate.
 	whole bool
 }
 
-// selection returns the parts of a predicate that attributes answer. The error is
-// entry.ErrShard for a shard that only Kubernetes' own code understands.
+// selection returns the selection of a predicate. The error is entry.ErrShard for a shard that
+// only Kubernetes' own code understands.
 func (s *Store) selection(p *storage.SelectionPredicate) (selection, error) {
 	sel := s.selectors(p)
 	// Without the feature gate, the selector is ignored.
@@ -101,7 +102,8 @@ func (s *Store) selectors(p *storage.SelectionPredicate) selection {
 	return selection{predicate: p, labels: p.Label}
 }
 
-// CoversPredicate reports whether attributes answer a whole predicate, without a decoded object.
+// CoversPredicate reports whether attributes answer a predicate without a decoded object. It
+// does not look at the predicate's shard.
 func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool { return s.selectors(p).whole }
 
 // matches reports whether attributes do not exclude an entry.
@@ -150,7 +152,7 @@ func (s *Store) ifSelected(sel *selection, e *entry.Entry, decode func() (runtim
 
 // describer sets what the cache knows of an entry besides its bytes.
 type describer struct {
-	// hashesUIDs says that shards are served: their selectors need the hash.
+	// hashesUIDs says that shards are served: their selectors need the hash of the UID.
 	hashesUIDs bool
 }
 
@@ -168,6 +170,7 @@ func (d describer) describeCustom(e *entry.Entry) error {
 	return nil
 }
 
+// describe sets what a scan of an entry has found.
 func (d describer) describe(e *entry.Entry, scan entry.Scan) {
 	e.Attributes = entry.NewAttributes(scan.Labels, scan.Fields)
 	if d.hashesUIDs {

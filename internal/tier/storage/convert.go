@@ -22,7 +22,7 @@ const (
 	maxConvertBytes   = 4 << 20
 )
 
-// Convert lets a webhook convert objects, so that Decode of them does not wait for it.
+// Convert lets a webhook convert objects, so that Decode of them does not wait for the webhook.
 // It returns Decode's error, or a timeout that a client understands. Without a webhook
 // it does nothing.
 func (s *Store) Convert(ctx context.Context, entries []*entry.Entry) error {
@@ -44,7 +44,7 @@ func (s *Store) Converted(entries []*entry.Entry) bool {
 }
 
 // entries yields the entries of runs in order. If a webhook converts them, each is
-// converted when it is yielded. Entries that the attributes exclude may be missing. limit
+// converted before it is yielded, and entries that the attributes exclude are left out. limit
 // is how many entries the caller is likely to take. 0 stands for all.
 func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*entry.Entry, error] {
 	if s.converter == nil {
@@ -73,8 +73,9 @@ func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel
 	}
 }
 
-// conversionBatches yields entries in batches within the bounds above. A batch is valid
-// until the next one. The first has at most limit entries, unless limit is 0.
+// conversionBatches yields entries in batches of at most maxConvertObjects. A batch ends once
+// it has maxConvertBytes. It is valid until the next one. The first batch has at most limit
+// entries, unless limit is 0.
 func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq[[]*entry.Entry] {
 	return func(yield func([]*entry.Entry) bool) {
 		var batch []*entry.Entry
@@ -103,12 +104,12 @@ func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int
 	}
 }
 
-// convert lets a webhook convert the objects that the watch will send for some events.
+// convert lets a webhook convert the objects that the watch may decode for some events.
 func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
 	if w.store.converter == nil {
 		return nil
 	}
-	var shown []*entry.Entry
+	var needed []*entry.Entry
 	for i := range events {
 		e := &events[i]
 		if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
@@ -116,9 +117,9 @@ func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
 		}
 		for _, entry := range []*entry.Entry{e.Entry, e.Previous} {
 			if entry != nil && (entry == e.Entry || e.Entry == nil || !w.selection.empty()) {
-				shown = append(shown, entry)
+				needed = append(needed, entry)
 			}
 		}
 	}
-	return w.store.Convert(ctx, shown)
+	return w.store.Convert(ctx, needed)
 }

@@ -32,7 +32,7 @@ import (
 // an API server.
 type Backend struct {
 	// Client is shared by all stores, and none of them closes it. Nil means that there is
-	// no etcd: what the cache cannot answer fails.
+	// no etcd: writes, and reads that the cache cannot answer, fail.
 	Client     *kubernetes.Client
 	Cache      *cache.Cache
 	Consistent *cache.Consistent
@@ -56,16 +56,17 @@ type Decorator struct {
 	// Altered returns a function for a kind, which reports whether Kubernetes' handlers
 	// alter an object on its way out. It may be nil, and so may its result.
 	Altered func(schema.GroupResource) func(runtime.Object) bool
-	// Scan returns a function for a kind. That reads the attributes and the UID of a stored object
-	// without decoding it, or reports that it cannot. Scan may be nil, and so may its result. The result
-	// must be nil for kinds that handlers alter. empty is an object of the kind in internal form.
-	// onlyMetadata says that the kind's attributes are labels, name and namespace.
+	// Scan returns a function for a kind, which reads the attributes and the UID of a stored
+	// object without decoding it, or reports that it cannot. Scan may be nil, and so may its
+	// result. The result must be nil for kinds that handlers alter. empty is an object of the
+	// kind in internal form. onlyMetadata says that the kind's attributes are labels, name and
+	// namespace.
 	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool)
 	// Usable returns Config.Usable of a kind. It may be nil, and so may its result.
 	Usable func(schema.GroupResource) func(key string, obj runtime.Object) error
 	// Verbatim says that all built-in resources have Config.Verbatim. Backend is where their
 	// JSON comes from, and Protobuf where their protobuf comes from. Protobuf returns nil for
-	// kinds that have none.
+	// kinds that have no protobuf. It must be set if Verbatim is.
 	Verbatim bool
 	Protobuf func(schema.GroupResource) *Backend
 
@@ -138,13 +139,14 @@ func (d *Decorator) newStore(cfg Config, gr schema.GroupResource, transformer va
 	return s
 }
 
-// release stops a store and releases its resource.
+// release stops a store, and releases its resource in the cache.
 func (s *Store) release() {
 	s.Stop()
 	s.cfg.Cache.Release(s.cfg.Resource)
 }
 
-// CountKeys asks etcd for the number of a resource's keys. The resource needs no Store.
+// CountKeys asks etcd for the number of a resource's keys. The resource needs no Store. Its
+// Backend must have a Client.
 func (d *Decorator) CountKeys(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
 	backend, err := d.Backend(config)
 	if err != nil {
@@ -169,8 +171,8 @@ func indexedFields(indexers *toolscache.Indexers) []string {
 	return names
 }
 
-// newEtcd makes Kubernetes' own store over the shared client. Kubernetes' factory would
-// dial etcd for each resource.
+// newEtcd makes Kubernetes' own store over the shared client, or a noEtcd if there is no client.
+// Kubernetes' factory would dial etcd for each resource.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Storage; compare at each upgrade.
 func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefix string, transformer value.Transformer,
@@ -248,14 +250,15 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			return fmt.Errorf("read metadata: %w", err)
 		}
 		reader.describe(e, entry.Scan{Labels: l, Fields: f, UID: []byte(m.GetUID())})
-		// Handlers leave out what is not usable for some readers. So reads must come to them.
+		// Some readers are not shown objects that are not usable. So reads of these objects must
+		// come to the Store.
 		e.Altered = altered(obj) || cfg.Usable != nil && cfg.Usable(e.Key, obj) != nil
 		return nil
 	}
 	return spec
 }
 
-// addStore makes a store known to Store, unless its resource is a custom one.
+// addStore lets Decorator.Store find a store, unless its resource is a custom one.
 func (d *Decorator) addStore(gr schema.GroupResource, s *Store) {
 	if _, custom := s.cfg.New().(*unstructured.Unstructured); custom {
 		return

@@ -15,10 +15,10 @@ import (
 
 const (
 	// revisionTimeout bounds the wait of a read for the revision that it names, and for the
-	// first load. It is blockTimeout of Kubernetes' watch cache.
+	// first load, if Config.PassOnAfter is 0. It is blockTimeout of Kubernetes' watch cache.
 	revisionTimeout = 3 * time.Second
-	// behindTimeout bounds the further wait if etcd has reached that revision. With
-	// revisionTimeout it is a little less than the timeout of consistent reads.
+	// behindTimeout bounds the further wait if etcd has reached that revision. The sum of both
+	// timeouts is a little less than the timeout of consistent reads.
 	behindTimeout = 6 * time.Second
 	// retrySeconds is how long clients are asked to wait before they retry.
 	retrySeconds = 1
@@ -26,7 +26,7 @@ const (
 
 // waitFor waits until the cache is as fresh as resourceVersion asks. "" means every write
 // acknowledged so far, "0" any state, and N at least revision N. If the snapshot is not nil, the
-// caller must read it: the newest one may be older.
+// caller must read that snapshot: only it is proven to be as fresh.
 func (s *Store) waitFor(ctx context.Context, resourceVersion string, r readCost) (*cache.Snapshot, error) {
 	if resourceVersion == "" {
 		return s.waitNewest(ctx, r)
@@ -44,12 +44,12 @@ func (s *Store) waitFor(ctx context.Context, resourceVersion string, r readCost)
 	return nil, s.waitAtLeast(ctx, rv)
 }
 
-// readCost is what a read would cost the server that it is passed on to. The zero value costs
-// nothing.
+// readCost is what a read would cost the server that it would be passed on to. The zero value
+// costs nothing.
 type readCost struct {
 	// examined is the number of objects that the other server would examine.
 	examined int
-	// patient says that the read waits for a proof as long as a watch does, because its
+	// patient says that the read waits for WatchPassOnAfter in place of PassOnAfter, because its
 	// answer would be large.
 	patient bool
 }
@@ -93,12 +93,12 @@ func (s *Store) waitNewest(ctx context.Context, r readCost) (*cache.Snapshot, er
 	return state, err
 }
 
-// largeList is the size from which a LIST waits for a proof as long as a watch does. A stock
-// server needs some 30 ms of CPU for as many bytes of objects.
+// largeList is the size, in bytes of objects, from which a LIST is patient (readCost). A stock
+// server needs some 30 ms of CPU for such a LIST.
 const largeList = 4 << 20
 
-// costOf estimates the cost of a list. It assumes the objects that the scope has now, of the
-// mean size of all objects of the resource.
+// costOf estimates the cost of a list. It assumes that the answer is of the objects that the
+// scope has now, and that they have the mean size of all objects of the resource.
 func (s *Store) costOf(l *listRequest) readCost {
 	snapshot := s.cfg.Resource.Snapshot()
 	if snapshot.Len() == 0 {
@@ -167,8 +167,8 @@ func ConsistentReadError(err error) error {
 		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
 }
 
-// waitAtLeast waits until the cache has reached rv: for about PassOnAfter if that is not 0, or
-// as waitBehind does.
+// waitAtLeast waits until the cache has reached rv: for PassOnAfter at most if that is not 0, or
+// else as waitBehind does.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshLocked; compare at each upgrade.
 func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
@@ -197,8 +197,9 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 // brings such a revision. Etcd is immediately asked for the feed's progress: the
 // revision may belong to a write that the feed does not see.
 //
-// After revisionTimeout etcd is asked whether it has the revision. If so, this server lags, and the
-// read waits on, as a consistent one does. Kubernetes refuses it, and the client lists again.
+// After revisionTimeout etcd is asked whether it has the revision. If it has, this server
+// lags, and the read waits on, as a consistent one does. Kubernetes refuses such a read, and
+// its client lists again.
 func (s *Store) waitBehind(ctx context.Context, rv uint64) error {
 	revision, progress := int64(min(rv, math.MaxInt64)), s.cfg.Cache.Progress()
 	ctx, stopAll := context.WithTimeout(ctx, revisionTimeout+behindTimeout)

@@ -34,7 +34,8 @@ func (d guardedDecoder) DecodeListItem(ctx context.Context, stored []byte, revis
 	return d.Decoder.DecodeListItem(ctx, stored, revision, newItem)
 }
 
-// recoverTo must be deferred itself.
+// recoverTo recovers from a panic, and sets *err to the error for it. It must be deferred
+// itself.
 func (d guardedDecoder) recoverTo(err *error) {
 	if failure := recover(); failure != nil {
 		*err = d.panics().Recovered(panics.Decode, failure)

@@ -72,13 +72,14 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 type listRequest struct {
 	scope     scope
 	selection selection
-	// snapshot is as fresh as the list asks.
+	// snapshot is as fresh as the list asks. It is not set after an error.
 	snapshot cache.Snapshot
 	query    cache.Query
 }
 
-// locate translates a list, and waits for a snapshot that is as fresh as it asks. It
-// returns cache.ErrExpired if only etcd may have the state.
+// locate translates a list, and waits for a snapshot that is as fresh as the list asks. The
+// error wraps cache.ErrExpired if only etcd may have the state. The request then has its
+// scope.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.computeListLimit; compare at each upgrade.
 func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listRequest, error) {
@@ -116,7 +117,8 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 }
 
 // indexedPart returns the part of a field selector that Kubernetes' watch cache has an
-// index for, or nil. As there, a page that ends with the index's last object is the last.
+// index for, or nil. As in that cache, a page that ends with the index's last object is the last
+// page.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitAndGetLatestSnapshot; compare at each upgrade.
 func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
@@ -131,15 +133,15 @@ func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
 	return nil
 }
 
-// token returns the continue token after a page, and how many objects follow it.
+// token returns the continue token after a page, and how many objects follow the page. That is
+// nil if Kubernetes does not say it.
 func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, *int64, error) {
 	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.omittedPrefix(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
 // waitForList waits for the state that a list asks for: the state of an exact revision,
 // or a state that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd
-// may have the state. If the snapshot is not nil, the caller must read it: the newest one
-// may be older.
+// may have the state. The snapshot is as that of waitFor.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) (*cache.Snapshot, error) {
@@ -181,13 +183,13 @@ func (s *Store) snapshot(exact int64, proven *cache.Snapshot) (cache.Snapshot, e
 	return s.cfg.Resource.At(exact)
 }
 
-// errUnreadable means that a list holds an object that the cache cannot read. It is
-// answered from etcd.
+// errUnreadable means that a list holds an object that the cache cannot read. The list is
+// then answered from etcd.
 var errUnreadable = errors.New("stored object cannot be read")
 
 // page describes a filled list, and what follows it.
 type page struct {
-	// last is the key of the last object in the list.
+	// last is the key of the last object in the list, relative to the resource's prefix.
 	last string
 	// total is the number of objects in the scope, selected or not, from the first
 	// object of the page on.
@@ -199,7 +201,7 @@ type page struct {
 	count int
 }
 
-// fill puts the selected objects into a list.
+// fill puts the selected objects into a list, up to the limit.
 func (s *Store) fill(ctx context.Context, l listRequest, list runtime.Object) (page, error) {
 	items, err := itemsOf(list)
 	if err != nil {
@@ -231,8 +233,9 @@ func (s *Store) fill(ctx context.Context, l listRequest, list runtime.Object) (p
 	return p, nil
 }
 
-// decodeSelected returns the decoded object if the predicate selects it, else nil. It
-// fails once the context has ended, so that a list without a reader ends early.
+// decodeSelected returns the decoded object if the predicate selects it, else nil. It returns
+// nil for an object that the reader is not shown, too. It fails once the context has ended, so
+// that a list without a reader ends early.
 func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Entry, newItem func() runtime.Object) (runtime.Object, error) {
 	omits := s.omits(ctx)
 	if e.Err != nil && omits {
@@ -258,7 +261,8 @@ func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Ent
 }
 
 // itemCapacity returns the capacity of a list's slice of items: the size of the result if that
-// is known. It is bounded if a selector may leave the slice nearly empty.
+// is known. total is the number of candidates. With a selector, which may leave the slice nearly
+// empty, the capacity is bounded.
 func itemCapacity(l *listRequest, total int64) int {
 	const atMost = 2048
 	n := total

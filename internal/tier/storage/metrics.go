@@ -14,7 +14,7 @@ import (
 )
 
 // recordConsistentRead counts a consistent read in the metrics of Kubernetes' watch
-// cache. A read never falls back to etcd, so that label is false.
+// cache. A consistent read that fails is not read from etcd, so the label fallback is false.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) recordConsistentRead(began time.Time, err error) {

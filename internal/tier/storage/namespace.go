@@ -18,11 +18,11 @@ import (
 
 // A list over all namespaces may have a field selector that requires one namespace.
 // Kubernetes' registries narrow such a list to that namespace, but only on the first
-// page. Its token then says nothing of the namespace, and a later page takes it for a
+// page. The token of that page says nothing of the namespace, and a later page takes it for a
 // token of the whole list.
 //
-// Here all pages of such a list are narrowed. Their tokens are tokens of the whole list, which every
-// server understands.
+// This file narrows all pages of such a list. Their tokens are tokens of the whole list, which
+// every server understands.
 
 // listScope returns the scope of a list, narrowed to one namespace if a field selector
 // requires that.
@@ -65,8 +65,8 @@ func (s *Store) listsAllNamespaces(ctx context.Context) bool {
 func (sc *scope) narrowed() bool { return sc.tokenPrefix != sc.etcdKey }
 
 // continueAt returns the key that a token continues at, relative to the resource's
-// prefix. from is the token's key. Without a namespace it comes from the stock server's
-// first page.
+// prefix. from is the token's key. A key without a namespace comes from the first page of a
+// stock server.
 func (sc *scope) continueAt(from string) string {
 	if sc.narrowed() && from != "" && !strings.Contains(from, "/") {
 		return sc.key + from
@@ -102,8 +102,9 @@ func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage
 // lastSuffix sorts after every name in a namespace.
 const lastSuffix = string(unicode.MaxRune)
 
-// tokenWithin translates a token of the whole list to one of the scope's namespace. A token of another
-// namespace continues before the first object, or after the last one.
+// tokenWithin translates a token of the whole list to a token of the scope's namespace. A
+// token at a key of another namespace continues before the first object, or after the last
+// one.
 func (sc *scope) tokenWithin(token string) (string, error) {
 	from, rv, err := storage.DecodeContinue(token, sc.tokenPrefix)
 	if err != nil {
@@ -123,8 +124,8 @@ func (sc *scope) tokenWithin(token string) (string, error) {
 	return token, nil
 }
 
-// translateToken translates a token from etcd's storage to one that omits another beginning
-// of keys.
+// translateToken translates a token of Kubernetes' etcd storage, which omits the scope's
+// etcdKey, to a token that omits another beginning of keys.
 func (sc *scope) translateToken(token, omitted string) (string, error) {
 	from, rv, err := storage.DecodeContinue(token, sc.etcdKey)
 	if err != nil {
@@ -136,8 +137,8 @@ func (sc *scope) translateToken(token, omitted string) (string, error) {
 	return token, nil
 }
 
-// rewriteExpired replaces the token that an error of etcd's storage offers, where it is one
-// of the scope's namespace.
+// rewriteExpired returns an error of Kubernetes' etcd storage. If the scope is narrowed, it
+// replaces the token that the error offers by a token of the whole list.
 func (sc *scope) rewriteExpired(err error) error {
 	var status *apierrors.StatusError
 	if !sc.narrowed() || !errors.As(err, &status) || status.ErrStatus.Continue == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// noEtcd stands in the place of Kubernetes' store where there is no etcd. Nothing is
-// written through it, and what the cache cannot answer is an error.
+// noEtcd stands in the place of Kubernetes' store where there is no etcd. Writes, and reads that
+// the cache cannot answer, are errors.
 type noEtcd struct{ cache *cache.Cache }
 
 var _ storage.Interface = noEtcd{}
@@ -57,6 +57,6 @@ func (noEtcd) GetCurrentResourceVersion(context.Context) (uint64, error) { retur
 
 func (noEtcd) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
 
-// CompactRevision implements storage.Interface. Nothing is known of etcd's compaction: what is
-// older than the history is left to the upstream, which knows.
+// CompactRevision implements storage.Interface. Nothing is known of etcd's compaction. What is
+// older than the cache's history is left to the upstream, which knows.
 func (e noEtcd) CompactRevision() int64 { return e.cache.AgedRevision() }

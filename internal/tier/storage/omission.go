@@ -10,8 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// omits reports whether a reader is not shown objects that are not usable. Only this server's
-// own informers are such readers, of kinds with Config.Usable.
+// omits reports whether the reader of a list or watch is not shown objects that are not
+// usable. Such readers have this server's own user, as its informers do, and read a kind with
+// Config.Usable.
 //
 // In Kubernetes, one RBAC object that cannot be read keeps a server from starting. It also
 // keeps a running server from seeing any change of that kind. An APIService with a name that
@@ -25,8 +26,8 @@ func (s *Store) omits(ctx context.Context) bool {
 }
 
 // usable reports whether an entry's object is shown to a reader for whom the store omits
-// others. err is the error of decoding it, and marks the entry. obj is nil if it is not
-// selected.
+// objects. err is the error of decoding the object. If it is not nil, usable marks the entry.
+// obj is nil if the object is not selected.
 func (s *Store) usable(e *entry.Entry, obj runtime.Object, err error) bool {
 	if err != nil {
 		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // sharedObjects has the decoded objects that watchers of a Store are sending, so that
-// one event is decoded and encoded once for all of them.
+// one event is decoded once for all of them, and encoded once in each encoding.
 //
 // It keeps no object alive: its pointers are weak. So it needs no bound and no
 // eviction, and an object goes with the first garbage collection after the last
@@ -63,7 +63,7 @@ func (s *sharedObjects) find(v entryVersion) *sharedObject {
 	return shared
 }
 
-// forget removes an object that was collected, unless another has taken its place.
+// forget removes an object that was collected, unless another object has taken its place.
 func (s *sharedObjects) forget(v entryVersion, pointer weak.Pointer[sharedObject]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	result := o.encodingOf(id)
 	result.once.Do(func() {
 		var buf bytes.Buffer
-		// It encodes a copy, since encoders may set the kind on the object.
+		// A copy is encoded, since encoders may set the kind on the object.
 		result.err = encode(o.GetObject(), &buf)
 		result.bytes = buf.Bytes()
 	})

@@ -19,11 +19,11 @@ func (s *Store) Resource() *cache.Resource { return s.cfg.Resource }
 // Cache returns the cache that the resource is in.
 func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
 
-// Progress returns how far the cache has followed etcd.
+// Progress returns how far the cache has followed its source.
 func (s *Store) Progress() *cache.Progress { return s.cfg.Cache.Progress() }
 
 // WaitConsistent returns once the cache holds every write that was acknowledged before the
-// call.
+// call. After 10 s it returns an error.
 func (s *Store) WaitConsistent(ctx context.Context) error {
 	if _, err := s.cfg.Consistent.Wait(ctx); err != nil {
 		return fmt.Errorf("wait for the newest %s: %w", s.cfg.Resource.GroupResource(), err)
@@ -31,7 +31,8 @@ func (s *Store) WaitConsistent(ctx context.Context) error {
 	return nil
 }
 
-// Notify calls reached once the cache holds every event up to revision.
+// Notify calls reached once the cache holds every event up to revision. It is
+// cache.Consistent.Notify.
 func (s *Store) Notify(revision int64, reached func()) (cancel func()) {
 	return s.cfg.Consistent.Notify(revision, reached)
 }

@@ -21,7 +21,8 @@ import (
 type Config struct {
 	// Etcd is Kubernetes' store of the same resource.
 	Etcd storage.Interface
-	// Open opens another store with another codec. Only With needs it.
+	// Open opens Kubernetes' store of the same resource with another codec. Only With needs
+	// Open.
 	Open func(runtime.Codec) (storage.Interface, error)
 	// Suggestions is the codec that Etcd encodes with. Nil means that Etcd encodes the
 	// suggestions it gets.
@@ -43,9 +44,9 @@ type Config struct {
 	// LikeEtcd means that errors and limits are as for a kind that Kubernetes keeps out of
 	// its watch cache and reads from etcd.
 	LikeEtcd bool
-	// PassOnAfter bounds how long a read waits until the cache is as new as it asks. After
-	// that its error wraps cache.ErrUnproven, or immediately cache.ErrNotReady before the first
-	// load, and another server has to answer. Zero means that reads wait as in Kubernetes,
+	// PassOnAfter bounds how long a read waits until the cache is as new as the read asks. Then
+	// the error wraps cache.ErrUnproven, and another server has to answer. Before the first load
+	// it wraps cache.ErrNotReady, without a wait. Zero means that reads wait as in Kubernetes,
 	// and end with its errors.
 	PassOnAfter time.Duration
 	// WatchPassOnAfter takes the place of PassOnAfter for a watch that begins with the newest
@@ -54,15 +55,16 @@ type Config struct {
 	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
 	// means that all answers must be new.
 	MaxStaleness time.Duration
-	// IndexedFields are the fields that Kubernetes' watch cache would index.
+	// IndexedFields are the fields that Kubernetes' watch cache would index. It may be nil.
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
 	// Verbatim is set if the cache has objects as an API server of another version sends
-	// them.
+	// them. Nil means that the cache has them as Kubernetes stores them.
 	Verbatim *Verbatim
-	// Usable is set if this server's own informers are not shown objects that cannot be read,
-	// nor objects for which Usable returns an error. key is the key of the entry.
+	// Usable returns an error for objects that lists and watches do not show to this server's
+	// own user. Objects that cannot be read are not shown to it either. key is the key of the
+	// entry. Nil means that all objects are shown.
 	Usable func(key string, obj runtime.Object) error
 	// Clock drives bookmarks. Nil means the real clock.
 	Clock Clock
@@ -74,7 +76,7 @@ type Config struct {
 // objects: each read takes an immutable snapshot of the cache's Resource. That costs
 // a decoding for each object that a handler gets, and saves a second cache.
 //
-// A Store starts a goroutine for each watch and no other. Stop ends them.
+// A Store starts a goroutine for each watch and no other. Stop ends these goroutines.
 type Store struct {
 	cfg       Config
 	versioner storage.APIObjectVersioner
@@ -197,15 +199,15 @@ func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	return s.cfg.Etcd.GetCurrentResourceVersion(ctx)
 }
 
-// EnableResourceSizeEstimation implements storage.Interface. The function is not
-// needed, as the cache knows the keys.
+// EnableResourceSizeEstimation implements storage.Interface. It ignores its argument: the cache
+// knows the keys.
 func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error {
 	s.estimatesSizes.Store(true)
 	return nil
 }
 
-// Stats implements storage.Interface. It asks the cache and not etcd, since Kubernetes
-// calls it for each resource each minute. Values are measured decrypted.
+// Stats implements storage.Interface. It asks the cache, and etcd only before the first load:
+// Kubernetes calls it for each resource each minute. Values are measured decrypted.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.Stats; compare at each upgrade.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// suggestion returns the cached object of a key, or nil if there is none. It saves
-// a write its read of etcd. The object may be stale: then the transaction fails,
-// and Kubernetes' store reads etcd after all. The object is the caller's, who must
+// suggestion returns the cached object of a key, or nil if there is none that can be read. It
+// saves a write its read of etcd. The object may be stale: then the transaction fails,
+// and Kubernetes' store reads etcd after all. The caller owns the object, and must
 // call forget with it after the write.
 func (s *Store) suggestion(key string) runtime.Object {
 	sc, ok, err := s.scope(key, false)
@@ -45,7 +45,7 @@ func (s *Store) forget(suggestion runtime.Object) {
 
 // SuggestionCodec is the codec by which Kubernetes' store of a resource encodes what it
 // writes. That store compares the bytes before and after a change, to skip a write
-// without effect. So it encodes each suggestion it gets. The cache has these bytes
+// without effect. So it encodes each suggestion that it gets. The cache has these bytes
 // already, and Encode returns them.
 //
 // A suggestion is known by its address. Only its first encoding returns the stored
@@ -57,7 +57,7 @@ func (s *Store) forget(suggestion runtime.Object) {
 // Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.GuaranteedUpdate; compare at each upgrade.
 type SuggestionCodec struct {
 	runtime.Codec
-	// storedBytes has the stored bytes of suggestions that are under way.
+	// storedBytes has the stored bytes of suggestions, until the first encoding or forget.
 	storedBytes sync.Map // from runtime.Object to []byte
 }
 

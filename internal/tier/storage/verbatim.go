@@ -22,10 +22,10 @@ import (
 type Verbatim struct {
 	// Format is how they are written.
 	Format sentobject.Format
-	// fields are the selectable fields that are read, besides name and namespace. Selectors
-	// of others are not answered.
+	// fields are the selectable fields that are read, besides name and namespace. Attributes
+	// do not answer selectors of other fields.
 	fields fieldPaths
-	// scan reads the attributes of protobuf. It is nil for kinds without fields.
+	// scan reads the attributes of protobuf. It is nil for JSON, and for kinds without fields.
 	scan func(value []byte) (entry.Scan, bool)
 }
 
@@ -42,10 +42,11 @@ const (
 	boolValue
 )
 
-// verbatimFields are the fields of each resource whose meaning does not depend on the version of the
-// server that sends the object. Each is selected as it is sent, in the one version that the resource
-// has. Kubernetes' API promises not to change the meaning of either. A field that was not always
-// selectable is left out, because an older server refuses it.
+// verbatimFields are the fields of each resource whose meaning does not depend on the version
+// of the server that sends the object. Each is selected as it is sent, in the one version that
+// the resource has. Kubernetes' API promises not to change the meaning of the field or of its
+// selector. A field that was not always selectable is left out, because an older server
+// refuses its selector.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/core/pod.ToSelectableFields; compare at each upgrade.
 // Upstream: k8s.io/kubernetes/pkg/registry/core/node.NodeToSelectableFields; compare at each upgrade.
@@ -78,7 +79,7 @@ func (d *Decorator) decorateVerbatim(cfg Config, gr schema.GroupResource, transf
 		cfg.Cache, cfg.Consistent, cfg.Prover = backend.Cache, backend.Consistent, backend.Prover
 		cfg.Verbatim = &Verbatim{Format: sentobject.Protobuf}
 		// A scanner refuses objects that decoding would change, and here nothing is decoded. So
-		// kinds without such fields have none.
+		// kinds without selectable fields have no scanner.
 		if selectable := verbatimFields[gr]; selectable != nil && d.Scan != nil {
 			if scan := d.Scan(gr, cfg.New(), hasOnlyMetadata(cfg.Attributes)); scan != nil {
 				cfg.Verbatim.fields, cfg.Verbatim.scan = selectable, scan
@@ -100,7 +101,7 @@ func (d *Decorator) addProtobufStore(gr schema.GroupResource, s *Store) {
 	d.mu.protobuf[gr] = s
 }
 
-// ProtobufStore returns the store of a built-in kind in protobuf, which is beside the one of
+// ProtobufStore returns the store of a built-in kind in protobuf. Store returns the one in
 // JSON. It is nil unless Verbatim is set and the kind has protobuf.
 func (d *Decorator) ProtobufStore(gr schema.GroupResource) *Store {
 	d.mu.Lock()
@@ -108,7 +109,7 @@ func (d *Decorator) ProtobufStore(gr schema.GroupResource) *Store {
 	return d.mu.protobuf[gr]
 }
 
-// covers reports whether a selector has no other fields, except name and namespace.
+// covers reports whether a selector has no fields but v.fields, name and namespace.
 func (v *Verbatim) covers(selector fields.Selector) bool {
 	for _, r := range selector.Requirements() {
 		if _, ok := v.fields[r.Field]; !ok && r.Field != "metadata.name" && r.Field != "metadata.namespace" {
@@ -120,8 +121,8 @@ func (v *Verbatim) covers(selector fields.Selector) bool {
 
 var errNotVerbatim = errors.New("the object is not written as an API server writes it")
 
-// describeVerbatim reads the attributes of an object as an API server sends it. It
-// fails for an object that cannot be sent on as it is. Reads of that object are passed
+// describeVerbatim reads the attributes of an object that an API server has sent. It
+// fails for an object that cannot be sent on unchanged. Reads of that object are passed
 // on.
 func (d describer) describeVerbatim(e *entry.Entry, v *Verbatim) error {
 	sent, ok := sentobject.Read(v.Format, e.Value)
@@ -168,7 +169,7 @@ func (v fieldPaths) defaults() fields.Set {
 	return set
 }
 
-// scan reads the value of a field at a path, and the wanted fields in it.
+// scan reads the value at a path, and puts the wanted fields that are in it into found.
 func (v fieldPaths) scan(l *storedjson.Lexer, path string, found fields.Set) {
 	kind, wanted := v[path]
 	switch {

@@ -61,8 +61,9 @@ func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions)
 	return s.startPoint(ctx, rv, sc, opts)
 }
 
-// startPoint follows the rules of the API: KEP-3157 for sendInitialEvents. Without
-// that, a resource version of "" or "0" means synthetic initial events.
+// startPoint returns where a watch begins, once the cache is as fresh as the watch asks. The
+// rules are the API's: KEP-3157 for sendInitialEvents. Without that, a resource version of ""
+// or "0" means synthetic initial events.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.Cacher.Watch; compare at each upgrade.
 func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
@@ -95,7 +96,8 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	return from, nil
 }
 
-// Expired returns the error of a watch whose next events, with revisions above after, are gone.
+// Expired returns the error of a watch whose next events, those after the revision after, are
+// gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
 	return expired(after, oldest)

@@ -33,8 +33,8 @@ func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 const (
-	// resultBuffer is how many events wait for the request's writer. It decouples the
-	// writer from the reader of the log.
+	// resultBuffer is how many events may wait for the request's goroutine, which writes them.
+	// The watcher's goroutine meanwhile reads the log.
 	resultBuffer = 16
 	// readBatch is how many events are read from the log in one call.
 	readBatch = 64
@@ -82,8 +82,8 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop implements watch.Interface.
 func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
 
-// run sends events until the watch or the store is stopped, the context ends, or the
-// log has overtaken the position.
+// run sends events until the watch or the store is stopped, or the context ends. It also ends
+// after an error, which it sends.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.result)
 	w.omits = w.store.omits(ctx)
@@ -230,8 +230,8 @@ func (w *watcher) sendChanges(ctx context.Context) error {
 	}
 }
 
-// sendEvent sends the event of a change to this watch, if it concerns the watch. An
-// object that the watch begins to select is ADDED. One that it ceases to select is
+// sendEvent sends the event of a change to this watch, if the change concerns the watch. An
+// object that the watch begins to select is ADDED. An object that it ceases to select is
 // DELETED, with its previous content.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.convertToWatchEvent; compare at each upgrade.
@@ -299,10 +299,10 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 // selectedMarker stands for a previous object that was selected and will not be sent.
 var selectedMarker runtime.Object = &runtime.Unknown{}
 
-// previousObject returns the object before a change, or selectedMarker in its place, if the watch
-// selected it. Otherwise it returns nil. It decodes the object only if it will be sent, or if
-// attributes do not cover the predicate. selectedNow says that the watch selects the object after
-// the change. Then the previous one is not sent.
+// previousObject returns the object before a change, or selectedMarker in its place, if the
+// watch selected that object. Otherwise it returns nil. selectedNow says that the watch
+// selects the object after the change: the previous object is then not sent. It is decoded
+// only if it will be sent, or if attributes do not decide whether it was selected.
 func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Object, error) {
 	if selectedNow && w.selection.empty() {
 		return selectedMarker, nil
