@@ -132,8 +132,8 @@ func (c *Counter) Count(place Place, value any) {
 	}
 }
 
-// countAndThrottle counts a panic. It reports whether a stack of the place may be logged now,
-// and how many panics of the place were not logged since the last stack.
+// countAndThrottle counts a panic. It reports whether a stack of the place may be logged now.
+// suppressed is how many panics of the place were not logged since the last stack.
 func (c *Counter) countAndThrottle(place Place, value any) (suppressed int64, logs bool) {
 	now := time.Now()
 	c.mu.Lock()

@@ -79,8 +79,8 @@ type Burn struct {
 // SLOReport is /debug/millrace/slo. Quantiles are of the last minute.
 type SLOReport struct {
 	Time time.Time `json:"time"`
-	// Met reports whether all is in time. It is false if a resource missed its objective in the
-	// last minute, a feed is or was late, a watch waits for this server longer than its
+	// Met reports whether each objective was met in the last minute, and the feeds are and
+	// were in time. It is also false while a watch waits for this server longer than its
 	// objective, or the event of the probe's write does not come.
 	Met bool `json:"met"`
 	// Causes are what is wrong now, critical ones first. They are empty if all is well.

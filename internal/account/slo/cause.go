@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// Late events are late because of their size if their mean size is at least
-	// largeEvent bytes, and at least largeRatio times the mean size of events in time.
+	// Late events are late because of their size if their mean size reaches largeEvent bytes,
+	// and largeRatio times the mean size of events in time.
 	largeEvent = 256 << 10
 	largeRatio = 4
 
-	// Spans are late for lack of CPU if the p99 of waits for a processor is at least
-	// minStarved, and at least starvedShare of the p99 of the spans. Waits for the connection
-	// are long for other reasons too. Where these are the longest stage, starvedWriteShare
-	// replaces starvedShare.
+	// Spans are late for lack of CPU if waits for a processor reach minStarved, and
+	// starvedShare of the length of the spans (p99 of both). Waits for the connection are long
+	// for other reasons too. Where they are the longest stage, starvedWriteShare replaces
+	// starvedShare.
 	minStarved        = 20 * time.Millisecond
 	starvedShare      = 0.25
 	starvedWriteShare = 0.5

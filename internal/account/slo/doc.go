@@ -4,8 +4,8 @@
 // feeds, and of the probe, a Lease that the server writes and watches (--watch-probe).
 //
 // An objective is the time that 99 of 100 spans may take. A span is divided into stages by what
-// the event waited for, so that a report can say whether this server, a client or the network
-// makes events late.
+// the event waited for. So a report can say whether this server, a client or the network makes
+// events late.
 //
 // The caller makes one set with NewWatches, and runs Watches.Run, which measures the process. For
 // each watch it calls:

@@ -13,12 +13,12 @@ import (
 //	Queue ──► queued ──Placed, all of it────► bufferEvents ──Written──► delivered
 //	                 ──Placed, a part of it─► partialWrite ──Written──► delivered
 //
-// An event may go to thousands of watches. None of their accounts is in the
-// processor's caches then, and cache misses are most of the cost of measuring. So an event
-// that is sent whole touches only the first fields of a SendAccount, which are one cache line,
-// and the writeEvents. The caller keeps the SendAccount next to the state that it reads for each
-// event in any case. The accounts of the resource, the client and the subscription are
-// updated later, for many deliveries together (see deliveryBatch and deliveryBuffer).
+// An event may go to thousands of watches, whose accounts are then not in the processor's
+// caches. Cache misses are most of the cost of measuring. So an event that is sent whole touches
+// only the writeEvents and the first fields of a SendAccount, which are one cache line. The
+// caller keeps the SendAccount beside state that it reads for each event. The
+// accounts of the resource, the client and the subscription are updated later (deliveryBatch,
+// deliveryBuffer).
 //
 // Watch.SetSendAccount must connect a SendAccount before its methods are called.
 type SendAccount struct {

@@ -52,8 +52,8 @@ type WatchInfo struct {
 
 // Backlog measures how far a watch lags. Any goroutine may call it.
 type Backlog interface {
-	// Behind returns at most how many events the watch has not been sent yet, an estimate of
-	// their bytes, and when the oldest of them became visible. oldest is zero if there are none.
+	// Behind returns at most how many events the watch has not been sent yet. bytes estimates
+	// their size. oldest is when the oldest of them became visible, or zero if there are none.
 	// sent is the number of events that were delivered since the initial ones.
 	Behind(sent uint64) (events, bytes int64, oldest time.Time)
 }

@@ -57,8 +57,8 @@ func (c Config) withDefaults() Config {
 //	Watch.AddWithoutSpan ─► resourceAccount, client and subscription
 //
 // The design keeps measuring cheaper than what it measures. An event of the log is counted when
-// its write has returned, once for all watches of a client with one subscription that the write
-// carried it for. Counting is delayed and done in batches, because loading accounts into the
+// its write has returned. A write counts it once for all watches of a client that have the same
+// subscription. Counting is delayed and done in batches, because loading accounts into the
 // processor's caches costs more than counting. Reports count what is pending, so they
 // miss nothing.
 //

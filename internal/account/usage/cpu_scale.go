@@ -11,16 +11,17 @@ import (
 //
 // Go does not report the CPU time of a goroutine. A clock of the thread would count other
 // goroutines that ran on it, and miss what the request did on other threads. To lock each
-// request to a thread would cost a switch of threads at each wait. So a request's CPU time
-// is taken to be the time in which it did not knowingly wait. On a busy machine that is too
-// much: the request also waits for a processor, and for other requests that encode the same
-// objects. And a wait may be unknown.
+// request to a thread would cost a switch of threads at each wait. So a request's estimate is
+// the time in which it did not knowingly wait.
+//
+// On a busy machine that is too much. The request also waits for a processor, and for other
+// requests that encode the same objects. Other waits may be unknown.
 //
 // So the process's CPU time of the last minute is kept by seconds. A request gets its CPU
-// time out of the seconds of its life. What the process used in a second is given away
-// once. If the estimates of the request's seconds, and of the last shareSeconds at least, add
-// up to n times what the process used in them, the request gets an n-th of its estimate.
-// Otherwise short requests would leave nothing to long ones, which end after them.
+// time out of the seconds of its life. What the process used in a second is given away once.
+// The estimates of these seconds, or of the last shareSeconds, may add up to n times what the
+// process used in them. The request then gets an n-th of its estimate. Otherwise short
+// requests would leave nothing to long ones, which end later.
 type cpuScale struct {
 	// processCPU returns the CPU time that the process has used. If it is nil, nothing is
 	// scaled.

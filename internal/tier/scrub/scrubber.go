@@ -158,7 +158,7 @@ func (s *Scrubber) Observe(peer string, revision int64, theirs cache.Digest) {
 		"peer", peer, "revision", revision, "digest", ours.String(), "peerDigest", theirs.String())
 	select {
 	case s.suspicions <- peer:
-	default: // a comparison is about to begin anyway
+	default: // a comparison is about to begin in any case
 	}
 }
 

@@ -56,10 +56,10 @@ type Decorator struct {
 	// Altered returns a function for a kind, which reports whether Kubernetes' handlers
 	// alter an object on its way out. It may be nil, and so may its result.
 	Altered func(schema.GroupResource) func(runtime.Object) bool
-	// Scan returns a function for a kind, which reads the attributes and the UID of a stored
-	// object without decoding it, or reports that it cannot. Scan may be nil, and so may its
-	// result. The result must be nil for kinds that handlers alter. empty is an object of the
-	// kind in internal form. onlyMetadata says that the kind's attributes are labels, name and
+	// Scan returns a function for a kind. The function reads the attributes and the UID of a
+	// stored object without decoding it, or reports that it cannot. Scan may be nil, and so may
+	// the function. It must be nil for kinds that handlers alter. empty is an object of the kind
+	// in internal form. onlyMetadata says that the kind's attributes are labels, name and
 	// namespace.
 	Scan func(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool)
 	// Usable returns Config.Usable of a kind. It may be nil, and so may its result.

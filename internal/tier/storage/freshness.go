@@ -97,8 +97,8 @@ func (s *Store) waitNewest(ctx context.Context, r readCost) (*cache.Snapshot, er
 // server needs some 30 ms of CPU for such a LIST.
 const largeList = 4 << 20
 
-// costOf estimates the cost of a list. It assumes that the answer is of the objects that the
-// scope has now, and that they have the mean size of all objects of the resource.
+// costOf estimates the cost of a list. It assumes that the scope will have the objects that it
+// has now, and that they are of the resource's mean size.
 func (s *Store) costOf(l *listRequest) readCost {
 	snapshot := s.cfg.Resource.Snapshot()
 	if snapshot.Len() == 0 {

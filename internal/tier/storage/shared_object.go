@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// sharedObjects has the decoded objects that watchers of a Store are sending, so that
-// one event is decoded once for all of them, and encoded once in each encoding.
+// sharedObjects has the decoded objects that watchers of a Store are sending. So an event is
+// decoded once for all of them, and encoded once in each encoding.
 //
 // It keeps no object alive: its pointers are weak. So it needs no bound and no
 // eviction, and an object goes with the first garbage collection after the last
