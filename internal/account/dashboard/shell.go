@@ -81,9 +81,8 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	spent, allowed := s.limiter.Take(ratelimit.ClientOf(req.RemoteAddr))
 	if spent > shellPages && req.ProtoMajor == 2 {
 		// Kubernetes closes connections of unauthenticated HTTP/2 requests likewise. A
-		// browser's connections must stay open: requests that are under way at that time are
-		// sent again on another connection, and browsers give up after sending a request
-		// a few times.
+		// browser's connections must stay open. A browser sends requests of a closed connection
+		// again on another connection, and gives up after a few times.
 		w.Header().Set("Connection", "close")
 	}
 	switch {

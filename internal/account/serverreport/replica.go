@@ -58,7 +58,8 @@ type ResourceReads struct {
 // SparedWork is what the replica answered and would have been the upstream's work. The
 // replica's own requests to the upstream are not subtracted.
 type SparedWork struct {
-	// Requests counts GETs and LISTs, also those that were given the answer to another request.
+	// Requests counts GETs and LISTs. Requests that were given the answer to another one count
+	// too.
 	Requests uint64 `json:"requests"`
 	// RequestBytes is the size of the bodies of their answers.
 	RequestBytes uint64 `json:"requestBytes"`

@@ -12,10 +12,9 @@ const (
 	largeEvent = 256 << 10
 	largeRatio = 4
 
-	// Spans are late for lack of CPU if waits for a processor reach minStarved, and
-	// starvedShare of the length of the spans (p99 of both). Waits for the connection are long
-	// for other reasons too. Where they are the longest stage, starvedWriteShare replaces
-	// starvedShare.
+	// Spans are late for lack of CPU if the p99 of waits for a processor reaches minStarved,
+	// and starvedShare of the spans' p99. Waits for the connection are long for other reasons
+	// too. Where they are the longest stage, starvedWriteShare replaces starvedShare.
 	minStarved        = 20 * time.Millisecond
 	starvedShare      = 0.25
 	starvedWriteShare = 0.5

@@ -33,11 +33,13 @@ type SendAccount struct {
 	// is set while earlier is not empty.
 	partial, hasEarlier bool
 
-	// placedEvents and placedBytes count what was placed in writes since SetSendAccount. Of them,
-	// the write with number inFlightWrite carries inFlightEvents and inFlightBytes, which are
-	// delivered once it has returned. These three wrap around. Reports read the five fields from
-	// other goroutines, so the transport's lock guards them: Placed is called with it, and
-	// withLock takes it.
+	// placedEvents and placedBytes count what was placed in writes since SetSendAccount.
+	// Events and bytes of a partialWrite count once they are delivered. The write with number
+	// inFlightWrite carries inFlightEvents and inFlightBytes of the sums, which are delivered
+	// once the write has returned. These three fields wrap around.
+	//
+	// Reports read the five fields from other goroutines, so the transport's lock guards them:
+	// Placed is called with it, and withLock takes it.
 	inFlightWrite, inFlightEvents, inFlightBytes uint32
 	placedEvents, placedBytes                    uint64
 

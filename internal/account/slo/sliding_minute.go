@@ -2,8 +2,8 @@ package slo
 
 import "time"
 
-// slidingMinute holds the values of the last minute in a ring of slots that are used again:
-// the slots of the last minute, and one that is being filled. So it covers up to one slot more
+// slidingMinute holds the values of the last minute in a ring of slots that are used again. The
+// ring has the slots of a minute, and one that is being filled. So it covers up to one slot more
 // than a minute. The zero value is empty. The owner's lock guards it.
 //
 // All calls for a slidingMinute have the same width: the width of its slots. Offsets are from

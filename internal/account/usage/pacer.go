@@ -11,7 +11,7 @@ import (
 // Tickets have ascending numbers, and become due in that order at the rate. A client
 // whose ticket is due is admitted. A client that comes too early keeps its ticket, and
 // is told how long to wait. Times are computed from numbers only when a client asks,
-// because the rate changes during a storm: it follows the size of the group, of which more
+// because the rate changes during a storm. It follows the size of the group, of which more
 // and more becomes known. Numbers are fractional, because dueUpTo advances by rate × time.
 //
 // A client may give up. Its ticket is then given to the next client that comes.

@@ -9,7 +9,7 @@ import (
 
 // partners are the most expensive shapes of a client, or the most expensive clients of a shape.
 //
-// It is a small Space-Saving sketch, as heavyHitters is a large one: a new partner takes
+// It is a small Space-Saving sketch, as heavyHitters is a large one. A new partner takes
 // the place of the lightest partner and inherits its weight. The zero value is empty.
 type partners[K any] [maxPartners]partner[K]
 

@@ -111,7 +111,7 @@ func (t *Trimmer) check() {
 	t.Trim()
 }
 
-// Trim calls Release, collects, and gives free pages and those of Files back. It must not be
+// Trim calls Release, collects, and gives free pages and the pages of Files back. It must not be
 // called while Run runs.
 func (t *Trimmer) Trim() {
 	t.Release()

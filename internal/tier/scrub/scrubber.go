@@ -233,7 +233,7 @@ func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 	return took
 }
 
-// compareAll compares the keys of all resources with etcd, and repairs those that differ. It
+// compareAll compares the keys of all resources with etcd, and repairs resources that differ. It
 // leaves out resources that are given up.
 func (s *Scrubber) compareAll(ctx context.Context) {
 	wrong, uncompared := 0, 0

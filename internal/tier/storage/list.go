@@ -139,8 +139,8 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.omittedPrefix(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
-// waitForList waits for the state that a list asks for: the state of an exact revision,
-// or a state that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd
+// waitForList waits for the state that a list asks for: of the revision exact, or fresh enough
+// if exact is 0. It returns cache.ErrExpired if only etcd
 // may have the state. The snapshot is as that of waitFor.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
