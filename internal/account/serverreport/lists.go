@@ -67,8 +67,7 @@ type ListCost struct {
 	Shared uint64 `json:"shared,omitempty"`
 	// Failed is how many were answered with 403, or with 500 and above.
 	Failed uint64 `json:"failed,omitempty"`
-	// Objects is how many objects the answers have. It does not count those of PassedOn and
-	// Shared.
+	// Objects is how many objects the answers have. PassedOn and Shared add nothing.
 	Objects uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`

@@ -1,7 +1,8 @@
-// Package slo measures the span of each event of a watch: from its arrival at this server until
-// the last of its bytes is in the client's connection. It compares spans with the objectives of
-// --watch-slo, and says which resources miss theirs (docs/slo.md). It also keeps accounts of the
-// feeds, and of the probe, a Lease that the server writes and watches (--watch-probe).
+// Package slo measures the span of each event of a watch. The span is from the event's arrival
+// at this server until the last of its bytes is in the client's connection. The package
+// compares spans with the objectives of --watch-slo, and says which resources miss theirs
+// (docs/slo.md). It also keeps accounts of the feeds, and of the probe, a Lease that the
+// server writes and watches (--watch-probe).
 //
 // An objective is the time that 99 of 100 spans may take. A span is divided into stages by what
 // the event waited for. So a report can say whether this server, a client or the network makes

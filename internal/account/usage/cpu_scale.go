@@ -140,7 +140,7 @@ func (s *cpuScale) readLocked(now time.Time) {
 
 // spreadLocked calls add for each second from the second from to the newest second. It
 // leaves out the newest second, unless that is the only one. n is the number of these
-// seconds, including those that the ring no longer has.
+// seconds. It includes seconds that the ring no longer has.
 func (s *cpuScale) spreadLocked(from int64, add func(s *scaleSecond, n int64)) {
 	n := max(1, s.mu.newest-from)
 	for second := max(from, s.mu.newest-scaleSeconds+1); second < from+n; second++ {

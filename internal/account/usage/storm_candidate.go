@@ -74,7 +74,7 @@ func (c *candidateStorm) tooFew() bool {
 	return c.hosts.ExactBound() < fewClients && c.connections.ExactBound() < manyClients
 }
 
-// stale reports whether the candidate is not worth keeping: it was quiet for groupWindow, or
+// stale reports whether the candidate is not worth keeping. It was quiet for groupWindow, or
 // for stormWindow if its baseline is no more than one request leaves. Most candidates have one
 // request only.
 func (c *candidateStorm) stale(now time.Time) bool {

@@ -69,7 +69,7 @@ const (
 
 	// A heap up to largeHeap is small.
 	largeHeap = 256 << 20
-	// smallHeapHeadroom may be doubled as long as the heap with it stays below maxSmallHeap: the
+	// smallHeapHeadroom may be doubled as long as the heap with it stays below maxSmallHeap. The
 	// runtime never frees its metadata, about 1/40 of the largest heap that there was.
 	smallHeapHeadroom    = 128 << 20
 	maxSmallHeap         = 320 << 20

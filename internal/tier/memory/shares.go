@@ -86,8 +86,8 @@ func (s *Shares) SetCompiledSchemas(bytes int64) {
 	s.CompiledSchemas, s.ConvertedObjects = bytes, bytes/convertedDivisor
 }
 
-// Available returns the memory that this process may use, in bytes: the machine's, or the
-// limit of the process's cgroup (version 2) if that is less.
+// Available returns the memory that this process may use, in bytes. That is the
+// machine's, or the limit of the process's cgroup (version 2) if that is less.
 func Available() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {

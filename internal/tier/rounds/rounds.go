@@ -1,7 +1,7 @@
 // Package rounds shares questions: one question answers all callers that came before it
 // was asked.
 //
-// A caller that comes while a question is under way cannot take its answer: what the answer is
+// A caller that comes while a question is under way cannot take its answer. What the answer is
 // about may have changed since the question was asked. So two questions are enough at any
 // load, one under way and one that gathers, and no caller waits for more than two.
 //

@@ -45,8 +45,8 @@ func (s *Scrubber) pagePause() time.Duration {
 	return min(max(s.cfg.Pass/time.Duration(turns), minPagePause), maxPagePause)
 }
 
-// compareTurn compares the next pages of the pass, with values: one page of a large
-// resource, or small resources that together have no more objects than a page.
+// compareTurn compares the next pages of the pass, with values. They are one page of a
+// large resource, or small resources that together have no more objects than a page.
 func (s *Scrubber) compareTurn(ctx context.Context, p *pass) {
 	for requests, room := 0, pageObjects; requests < min(turnRequests, 2*len(s.all())) && room > 0; requests++ {
 		compared, ok := s.comparePage(ctx, p)

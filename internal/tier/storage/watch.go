@@ -96,7 +96,7 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	return from, nil
 }
 
-// Expired returns the error of a watch whose next events, those after the revision after, are
+// Expired returns the error of a watch whose next events, with revisions above after, are
 // gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
