@@ -71,7 +71,7 @@ type ListCost struct {
 	Objects uint64 `json:"objects"`
 	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`
-	// ScannedBytes is the size in the cache of the examined objects.
+	// ScannedBytes estimates the size of the examined objects, unpacked.
 	ScannedBytes uint64 `json:"scannedBytes"`
 	// Bytes is the size of the answers' bodies, before TLS.
 	Bytes uint64 `json:"bytes"`

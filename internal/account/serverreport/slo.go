@@ -13,7 +13,8 @@ const (
 	StageEtcd Stage = "etcd"
 	// StageDecode is from the arrival of an event until it is in the cache.
 	StageDecode Stage = "decode"
-	// StageDispatch is from then on until the writer of a watch takes the event.
+	// StageDispatch is from then on until the writer of a watch takes the event, without waits
+	// for the client or the connection.
 	StageDispatch Stage = "dispatch"
 	// StageEncode is encoding and compressing frames.
 	StageEncode Stage = "encode"

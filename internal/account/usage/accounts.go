@@ -16,7 +16,7 @@ import (
 // Config configures Accounts.
 type Config struct {
 	// PacePercent is the percentage of a client group that may relist within a minute
-	// during a storm. At least minClientsPerMinute may. Zero paces no client.
+	// during a storm. At least ten clients may. Zero paces no client.
 	PacePercent float64
 	// ProcessCPU returns the CPU time that this process has used so far. Each request is
 	// charged its share of what the process used while the request ran, and never more than the

@@ -25,8 +25,8 @@ import (
 //	      ◄─────────────────────────────────────────
 //	       less than half of that, and no client waits
 //
-// Clients that always list as often as now are no storm: they poll. So a storm also begins, and
-// goes on, only while the count is at least twice the candidate's baseline.
+// Clients that always list as often as now are no storm: they poll. So the count must also be at
+// least twice the candidate's baseline for a storm to begin, and to go on once no client waits.
 //
 // A client is a user at a host, since connections come and go. Through a proxy all clients
 // have one or two hosts. There the detector counts connections instead, and a storm needs

@@ -9,7 +9,7 @@
 //	                                  ▲                      │ differs, or fails
 //	                                  └──── up to twice ─────┴─► ready, left alone for a time
 //
-// A server is not ready only while it knows of another server that is ready.
+// A server that knows of no other server that is ready stays ready meanwhile.
 //
 // A caller makes one Scrubber for each cache over etcd and calls Run. ReadyError is for the
 // server's readiness, and CacheError for what servers tell each other. The caller hands Observe

@@ -62,7 +62,7 @@ func (s *Scrubber) compareTurn(ctx context.Context, p *pass) {
 
 // comparePage compares the next page of the pass, and returns the number of its objects. If
 // the page differs, it repairs the resource. It returns false if the page differs, or after an
-// error. After cache.ErrExpired it goes on with the page after.
+// error. After cache.ErrExpired it goes on with the next page.
 func (s *Scrubber) comparePage(ctx context.Context, p *pass) (objects int, ok bool) {
 	r := p.next(s.all())
 	page := page{from: p.from, values: true}

@@ -170,8 +170,8 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
 }
 
-// judge records whether a peer's digest was equal. One that was not sets when digests may
-// cause the next comparison.
+// judge records whether a peer's digest was equal. A digest that
+// was not equal sets when digests may cause the next comparison.
 func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Scrubber) Run(ctx context.Context) error {
 }
 
 // walk compares the objects in memory with the digests, and repairs resources that differ. It
-// returns the time that the comparisons took.
+// returns the time that it spent on the objects in memory.
 func (s *Scrubber) walk(ctx context.Context) (took time.Duration) {
 	for _, r := range s.resources() {
 		began := time.Now()
