@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Counter counts distinct hashes. Up to maxExact it is exact. Beyond that it is
-// a HyperLogLog (Flajolet et al., AofA 2007) with a standard error of 3 %. It takes
-// about 1 KiB at most. The zero value is empty. It is not safe for concurrent use.
+// Counter counts distinct hashes. Up to maxExact it is exact. Beyond that it is a HyperLogLog
+// (Flajolet et al., AofA 2007) with a standard error of 3 %. It takes about 1 KiB at most. The
+// zero value is empty. It is not safe for concurrent use.
 type Counter struct {
 	exact []uint64
 	// registers is nil while the count is exact. After that exact is nil.
@@ -91,10 +91,10 @@ func (c *Counter) Count() int {
 	return int(estimate + 0.5)
 }
 
-// SlidingCounter counts the distinct hashes of a sliding window. The window has a
-// fixed number of steps with a Counter each. When a step is over, the counter
-// of the oldest step is emptied. So the window covers between steps-1 and steps steps.
-// It is not safe for concurrent use.
+// SlidingCounter counts the distinct hashes of a sliding window. The window has a fixed number
+// of steps with a Counter each. When a step is over, the counter of the oldest step is
+// emptied. So the window covers between steps-1 and steps steps. It is not safe for concurrent
+// use.
 type SlidingCounter struct {
 	step time.Duration
 	// counters is a ring: step n is at n % len(counters).

@@ -35,8 +35,8 @@ const (
 	// PathPassedOn is for requests that Kubernetes' handlers answered, or the upstream of a
 	// replica.
 	PathPassedOn = "passed on"
-	// PathShared is for requests that a replica did not pass on. It answered them with the
-	// answer to an equal request that was passed on.
+	// PathShared is for requests that a replica would have passed on. It answered them with the
+	// answer to an equal request that it passed on.
 	PathShared = "shared"
 	// PathFailed is for LISTs that ended with an error before objects were found.
 	PathFailed = "failed"

@@ -170,8 +170,8 @@ func (s *Scrubber) mayCompare(peer string, now time.Time) bool {
 	return !now.Before(s.mu.peers[peer].until) && !now.Before(s.mu.nextComparison)
 }
 
-// judge records whether a peer's digest was equal. A digest that
-// was not equal sets when digests may cause the next comparison.
+// judge records whether a peer's digest was equal. A digest that was not equal sets when
+// digests may cause the next comparison.
 func (s *Scrubber) judge(peer string, equal bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

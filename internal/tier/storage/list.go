@@ -140,8 +140,8 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 }
 
 // waitForList waits for the state that a list asks for: of the revision exact, or fresh enough
-// if exact is 0. It returns cache.ErrExpired if only etcd
-// may have the state. The snapshot is as that of waitFor.
+// if exact is 0. It returns cache.ErrExpired if only etcd may have the state. The snapshot is
+// as that of waitFor.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) waitForList(ctx context.Context, exact int64, l *listRequest, opts storage.ListOptions) (*cache.Snapshot, error) {
