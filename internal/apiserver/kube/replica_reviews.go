@@ -29,15 +29,16 @@ import (
 // Reviews decides when the upstream is asked about users and rights, and remembers its
 // answers.
 type Reviews interface {
-	// Tokens authenticates by bearer tokens. The error of review means that there was no
-	// answer.
+	// Tokens returns an authenticator by bearer tokens. review asks the upstream. An error of
+	// review means that there was no answer. Answers are remembered for ttl.
 	Tokens(review authenticator.Token, ttl time.Duration) authenticator.Request
-	// Rights authorizes.
+	// Rights returns an authorizer. review asks the upstream. Its grants are remembered for
+	// given, and its refusals for refused.
 	Rights(review authorizer.UnconditionalAuthorizer, given, refused time.Duration) authorizer.UnconditionalAuthorizer
 }
 
-// useReviews puts Reviews in the place of Kubernetes' own caches of token reviews and
-// access reviews. Their clients share 200 requests a second among all users.
+// useReviews puts reviews in the place of Kubernetes' own caches of token reviews and access
+// reviews, whose clients share 200 requests a second among all users.
 func (o *ReplicaOptions) useReviews(config *genericapiserver.Config, reviews Reviews) error {
 	upstream := rest.CopyConfig(o.upstream)
 	upstream.QPS = -1
@@ -97,8 +98,8 @@ func (o *ReplicaOptions) authorizer(client authorizationclient.AuthorizationV1In
 	)
 }
 
-// tokenReviewer asks the upstream about tokens. Unlike Kubernetes' own, its error always means
-// that there was no answer, so that an answer can be remembered.
+// tokenReviewer asks the upstream about tokens. Unlike that of Kubernetes' own, its error always
+// means that there was no answer. So all answers can be remembered.
 type tokenReviewer struct {
 	client  rest.Interface
 	backoff wait.Backoff
