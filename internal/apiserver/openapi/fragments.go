@@ -195,7 +195,7 @@ type fragmentRequest struct {
 }
 
 // all returns the requested fragments and builds missing ones on all processors. plain
-// says that their text will be inflated.
+// says that their text will be inflated. A fragment is empty if its definition cannot be read.
 func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) {
 	found := make([]fragment, len(want))
 	var group errgroup.Group
@@ -225,7 +225,7 @@ func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) 
 	return found, group.Wait()
 }
 
-// forget drops all fragments of an owner.
+// forget drops the fragments of a definition, which has had these versions.
 func (f *fragments) forget(owner string, versions []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
