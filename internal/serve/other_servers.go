@@ -39,7 +39,7 @@ type otherServers struct {
 	etcd *source.Etcd
 	// rebalancer belongs to observe, which one goroutine calls.
 	rebalancer peers.Rebalancer
-	// excess has how many watches to send elsewhere in a round. It holds one round.
+	// excess receives the number of watches to send elsewhere in a round. It holds one round.
 	excess chan int
 }
 

@@ -37,7 +37,7 @@ var (
 // it is retired, they pass the request on to the handler, which comes here.
 type usage struct {
 	served *servedDefinition
-	// row is the newest row. Its conditions may be newer than those of served.def.
+	// row is the newest row. Its conditions may be newer than the conditions of served.def.
 	row *Definition
 	// held is set until release. creates is set if the request may create objects: the
 	// definition is not being deleted, or its deletion waits for the request.

@@ -28,7 +28,7 @@ const catalogBatch = 64
 //
 // If a stored definition cannot be read, its row stays as it was before, if there was one.
 // A definition counts as unreadable if its new spec cannot be decoded, or if its name is not
-// its key, under which no request could reach it. Unreadable names these definitions.
+// its key: no request could reach it. Unreadable names these definitions.
 type Catalog struct {
 	store  *storage.Store
 	logger *slog.Logger
@@ -230,7 +230,7 @@ func (c *Catalog) apply(e *entry.Entry) {
 	var after *Definition
 	err := c.store.Cache().Panics().Guard(panics.Definition, func() (err error) {
 		if after, err = c.readRow(e, c.interner); err == nil && before != nil && before.Spec != after.Spec {
-			// before may be in use, so after must be usable. A new definition is decoded when it is used.
+			// before may be in use, so after must be usable. A new row is decoded when it is used.
 			_, err = c.convert(e, c.decodeInternal)
 		}
 		return err

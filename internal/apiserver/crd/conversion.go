@@ -26,10 +26,11 @@ import (
 //
 // Objects in the queue go to the webhook together, as many as a review may hold. A webhook
 // that takes a millisecond for a review converts a hundred objects in that time. That is
-// why singleflight does not fit here. Reviews run in goroutines of their own, so a reader
-// can give up when its deadline is over. Objects in the queue that no reader waits for any
-// longer are not sent. An error goes to the readers that wait. It is not kept, so the next
-// reader asks the webhook again.
+// why singleflight does not fit here.
+//
+// Reviews run in goroutines of their own, so a reader can give up when its deadline is over.
+// Objects in the queue that no reader waits for any longer are not sent. An error goes to the
+// readers that wait. It is not kept, so the next reader asks the webhook again.
 type webhookConverter struct {
 	cache *conversionCache
 

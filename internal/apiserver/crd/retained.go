@@ -72,9 +72,9 @@ func (s *Server) forgetGone() {
 	}
 }
 
-// takeGone returns the resources that went since it last returned any. While more of them go, it
-// returns none until the call of number maxForgetDelays, because forgetting one resource costs
-// as much as forgetting all of them.
+// takeGone returns the resources that went since it last returned any. Forgetting one resource
+// costs as much as forgetting all of them. So while more of them go, takeGone returns none until
+// the call of number maxForgetDelays.
 func (s *Server) takeGone() map[schema.GroupResource]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

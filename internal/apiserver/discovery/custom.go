@@ -109,7 +109,7 @@ func (c *Custom) SetManager(m aggregated.ResourceManager) {
 	c.mu.manager = m
 }
 
-// forward reports the versions of a group to a manager, and removes those that are gone.
+// forward reports the versions of a group to a manager, and removes versions that are gone.
 func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	versions := c.versions(group)
 	for _, v := range versions {

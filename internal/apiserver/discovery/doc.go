@@ -15,7 +15,8 @@
 // of definitions, and APIServices as events of an informer.
 //
 // A change only drops what it concerns. When a client next asks for the aggregated document,
-// the items of the changed groups are encoded, and all items are joined, once for all clients.
+// the items of the changed groups are encoded, and all items joined. That is done once for all
+// clients.
 //
 // Answers are the bytes of Kubernetes' answers, and have its ETags. So servers of both
 // kinds may share one address. The bytes come from Kubernetes' encoders and handlers.

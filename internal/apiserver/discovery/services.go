@@ -119,7 +119,7 @@ func (s *Services) delete(obj *apiregistrationv1.APIService) {
 	s.edit(obj.Spec.Group, func(services []apiService) []apiService { return removeByName(services, obj.Name) })
 }
 
-// removeByName returns a copy of services without those of a name.
+// removeByName returns a copy of services that lacks the services of a name.
 func removeByName(services []apiService, name string) []apiService {
 	return slices.DeleteFunc(slices.Clone(services), func(s apiService) bool { return s.name == name })
 }

@@ -60,8 +60,8 @@ var objectScanners = map[schema.GroupResource]*objectScanner{
 // objectScanner reads the attributes of one kind.
 type objectScanner struct {
 	kind schema.GroupVersionKind
-	// wanted are the numbers of the object's fields that are scanned: the metadata, and those
-	// that fields reads.
+	// wanted are the numbers of the object's fields that are scanned: of the metadata, and of
+	// all that the function in fields reads.
 	wanted []int
 	// fields returns the selectable fields but metadata.name and metadata.namespace. It
 	// returns false if decoding would give other selectable fields or other labels.

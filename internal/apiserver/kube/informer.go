@@ -12,9 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
-// storedInformer is an informer of a kind that Kubernetes' own components use: the node
-// authorizer, token authentication, some admission plugins, and the proxy between API
-// servers.
+// storedInformer is an informer for Kubernetes' own components: the node authorizer, token
+// authentication, some admission plugins, and the proxy between API servers.
 //
 // The stock informer holds each object decoded, a pod at about 10 KiB, although the
 // process holds the same object in its byte cache. This informer reads that cache

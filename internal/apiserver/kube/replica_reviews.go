@@ -37,8 +37,8 @@ type Reviews interface {
 	Rights(review authorizer.UnconditionalAuthorizer, given, refused time.Duration) authorizer.UnconditionalAuthorizer
 }
 
-// useReviews puts reviews in the place of Kubernetes' own caches of token reviews and access
-// reviews, whose clients share 200 requests a second among all users.
+// useReviews puts reviews in the place of Kubernetes' own caches of such reviews. The clients of
+// these caches share 200 requests a second among all users.
 func (o *ReplicaOptions) useReviews(config *genericapiserver.Config, reviews Reviews) error {
 	upstream := rest.CopyConfig(o.upstream)
 	upstream.QPS = -1

@@ -37,8 +37,9 @@ var (
 // the trees that were decoded, which are usually the same. Otherwise it decodes the objects
 // that differ. Kubernetes' authorizer asks for all bindings of a namespace and compares each
 // with the user. An index by subject leaves only the bindings that name the user or a group.
-// So a decision takes microseconds however many bindings there are. The price: the objects
-// are in memory a second time, decoded.
+// So a decision takes microseconds however many bindings there are.
+//
+// The price: the objects are in memory a second time, decoded.
 //
 // Any goroutine may use it.
 type ReplicatedRBAC struct {

@@ -160,8 +160,8 @@ func (h Hooks) cachedSize(gr schema.GroupResource) (objects, bytes int64, ok boo
 	return int64(snapshot.Len()), snapshot.Bytes, true
 }
 
-// customStats is crd.Server.Stats. It returns false before the server of custom resources
-// is made.
+// customStats returns the result of crd.Server.Stats. It returns false before the server of
+// custom resources is made.
 func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	if s.custom == nil {
 		return apistorage.Stats{}, false

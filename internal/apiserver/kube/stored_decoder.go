@@ -18,8 +18,8 @@ import (
 // Upstream: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.Decode; compare at each upgrade.
 type storedDecoder struct{ *protobuf.Serializer }
 
-// setStoredDecoders makes the resources of Kubernetes' own scheme use a storedDecoder. Those of
-// the aggregator and of definitions have other schemes.
+// setStoredDecoders makes the resources of Kubernetes' own scheme use a storedDecoder.
+// APIServices, definitions and custom resources have other schemes.
 func setStoredDecoders(factory *serverstorage.DefaultStorageFactory) {
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
 		all := schema.GroupResource{Group: gv.Group, Resource: serverstorage.AllResources}

@@ -19,8 +19,8 @@ import (
 
 // Usable returns a check of the objects of a kind, if the server can do without some of them. The
 // check returns an error for an object that the API would not have let in, and that Kubernetes'
-// controllers must not see. Without the object, a right or a default is missing, requests have
-// another priority, another server's API is not served, or objects that name it are refused.
+// controllers must not see. Without the object, a right or a default is missing, or requests have
+// another priority. Or another server's API is not served, or objects that name it are refused.
 //
 // Usable returns nil for other kinds. Configurations of admission are among them: without one,
 // what it forbids would be allowed. Of these kinds the server keeps what it has read before, and
@@ -38,8 +38,8 @@ func Usable(gr schema.GroupResource) func(key string, obj runtime.Object) error 
 	return nil
 }
 
-// checkPlace returns an error if an object's name and namespace are not its key, or if the name
-// of an APIService is not its version and group. The aggregator relies on that name.
+// checkPlace returns an error if an object's name and namespace are not its key. It also returns
+// one if the name of an APIService is not its version and group: the aggregator relies on that.
 func checkPlace(key string, obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 // mergeBase merges specs in the order in which the stock server does. Custom resources go
 // into the last local server's spec. Then the specs of the local servers are merged one after
-// the other, and those of services last. All local specs but the first are encoded and decoded
-// before they are merged. mergeBase changes locals.
+// the other, and last the specs of services. All local specs but the first are encoded and
+// decoded before they are merged. mergeBase changes locals.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.specAggregator.buildMergeSpecLocked; compare at each upgrade.
 func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {

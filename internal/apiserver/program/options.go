@@ -39,9 +39,9 @@ type Options struct {
 	// EncodeAhead encodes what many clients list before they ask. Measurements of the first
 	// request turn it off.
 	EncodeAhead bool
-	// RelistPercent is the percentage of the instances of one client program, but ten at
-	// least, that may list again within a minute when many list again together. 0 bounds
-	// nothing.
+	// RelistPercent is the percentage of the instances of one client program that may list
+	// again within a minute when many list again together. It stands for ten instances at
+	// least. 0 bounds nothing.
 	RelistPercent float64
 	// WatchSLO says how long an event of a watch may take, as slo.ParseObjectives reads it.
 	WatchSLO string

@@ -15,8 +15,8 @@ import (
 // logFileName is the log of a server that was started at a terminal, in its data directory.
 const logFileName = "millrace.log"
 
-// logToFile redirects standard error to a file in dir, if standard error is a terminal and the
-// user has not asked for the log with -v. It returns the file's path, or "" if nothing changed.
+// logToFile redirects standard error from a terminal to a file in dir, unless the user has asked
+// for the log with -v. It returns the file's path, or "" if nothing changed.
 // Errors of the command are still printed to the terminal.
 //
 // The file takes the terminal's descriptor, since Kubernetes, etcd and Go's runtime each write

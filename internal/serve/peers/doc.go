@@ -1,6 +1,6 @@
 // Package peers lets the servers over one etcd know each other. Each server writes a Lease
-// with what the others need: whether it is ready, the digests of its caches at a revision, and
-// how many watches it has. It reads the Leases of the others at the same interval.
+// with what the others need: readiness, the digests of its caches at a revision, and the
+// number of its watches. It reads the Leases of the others at the same interval.
 //
 //	Directory ──writes──► its own Lease, in kube-system
 //	    │ ◄────reads───── the Leases of others

@@ -12,8 +12,8 @@
 // changes schemas: conditions, finalizers, deletion.
 //
 // Both codecs leave the whole definition to Kubernetes' codec if its text is not canonical
-// (package storedjson), if it is not stored as v1beta1, or if it has no schema. Codec does so
-// too if a schema has a field that schemaReader or schemaWriter does not know. The codecs
+// (package storedjson), not stored as v1beta1, or without a schema. Codec does so too if a
+// schema has a field that schemaReader or schemaWriter does not know. The codecs
 // encode to the same bytes as Kubernetes' codec; the tests compare both over random
 // definitions.
 package definitioncodec

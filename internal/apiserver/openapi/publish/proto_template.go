@@ -58,8 +58,8 @@ type lazyProtoTemplate struct {
 	template protoTemplate
 }
 
-// get returns the template. It is nil if the template cannot be made, or if a trial with the
-// names of another resource shows that it does not write what gnostic does.
+// get returns the template, or nil if it cannot be made. It also returns nil if a trial with the
+// names of another resource shows that the template does not write what gnostic does.
 func (t *lazyProtoTemplate) get(p *Proto, m *PathTemplate) protoTemplate {
 	t.once.Do(func() {
 		exemplar := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
