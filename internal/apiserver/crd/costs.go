@@ -22,9 +22,9 @@ func (s *Server) Costs() serverreport.CRDsReport {
 	}
 	result.References, result.Retired = s.references()
 	for _, d := range s.catalog.All() {
-		cost, asked := s.cost(d)
+		cost, inUse := s.cost(d)
 		result.Definitions++
-		if asked || cost.Objects > 0 {
+		if inUse || cost.Objects > 0 {
 			result.Served++
 		}
 		if cost.CompiledBytes > 0 {
@@ -55,8 +55,8 @@ func (s *Server) references() (held int64, retired int) {
 
 func total(c *serverreport.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
-// cost returns the memory of a definition, and whether clients have asked for its objects.
-func (s *Server) cost(d *Definition) (cost serverreport.CRDCost, asked bool) {
+// cost returns the memory of a definition, and whether it is in use.
+func (s *Server) cost(d *Definition) (cost serverreport.CRDCost, inUse bool) {
 	cost = serverreport.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
 	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]

@@ -119,8 +119,8 @@ func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgres
 	return written, err
 }
 
-// deleteObjects deletes the objects of a definition in the first call of a round, and once
-// more if e.missed is set. Then it checks whether they are gone. It returns nil while objects
+// deleteObjects deletes the objects of a definition in the first call of a round, and again
+// while e.missed is set. Then it checks whether they are gone. It returns nil while objects
 // are left, and afterwards the condition with which the round ends. With an error the deletion
 // needs another round.
 //

@@ -23,7 +23,7 @@ import (
 // them.
 type Custom struct {
 	serializer runtime.NegotiatedSerializer
-	// invalidate is called after each change, without locks.
+	// invalidate is called after each change, without the locks of Custom.
 	invalidate func()
 	// groups maps the name of a group to its *customGroup. It has no groups without
 	// definitions. Reading it takes no lock. mu is held while it changes.
@@ -72,8 +72,8 @@ func newCustom(s runtime.NegotiatedSerializer) *Custom {
 
 // Change reports that a definition is new (before is nil), has changed, or is gone (after
 // is nil). The caller must report the changes of one definition in order. Documents show the
-// change when Change returns. Change waits for a reader that derives the group's documents,
-// and for nothing else.
+// change when Change returns. It waits at most for a reader that derives the documents of the
+// group, and for the manager of SetManager.
 func (c *Custom) Change(before, after *crd.Definition) {
 	row := after
 	if after == nil {

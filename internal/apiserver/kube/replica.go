@@ -118,8 +118,8 @@ func BuildReplica(o *ReplicaOptions, cfg ReplicaConfig) (*Replica, error) {
 }
 
 // chain builds two chains of Kubernetes' filters. One is the usual chain, for local paths.
-// The other is for Requests: it refuses requests for lack of room or time, but not for a
-// user's rights, and never acts for another user.
+// The other is for Requests: it refuses requests for lack of room or time, and not for a
+// user's rights. It never acts for another user.
 func (cfg ReplicaConfig) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	local := genericapiserver.DefaultBuildHandlerChain(api, c)
 	with := *c

@@ -147,22 +147,22 @@ func (d *decodedObjects) update() {
 	for e := range newest.All("", "") {
 		known, ok := d.byKey[e.Key]
 		if !ok || known.entry != e {
-			d.unlist(known, e.Key)
+			d.removeFromIndex(known, e.Key)
 			known = decodedObject{e, d.stored.decode(source, e)}
-			d.list(known)
+			d.addToIndex(known)
 		}
 		byKey[e.Key] = known
 	}
 	for key, known := range d.byKey {
 		if _, ok := byKey[key]; !ok {
-			d.unlist(known, key)
+			d.removeFromIndex(known, key)
 		}
 	}
 	d.tree, d.byKey = newest, byKey
 }
 
-// list adds an object to the index by subject.
-func (d *decodedObjects) list(o decodedObject) {
+// addToIndex adds an object to the index by subject.
+func (d *decodedObjects) addToIndex(o decodedObject) {
 	if o.object == nil {
 		return
 	}
@@ -177,8 +177,8 @@ func (d *decodedObjects) list(o decodedObject) {
 	}
 }
 
-// unlist removes an object from the index by subject.
-func (d *decodedObjects) unlist(o decodedObject, key string) {
+// removeFromIndex removes an object from the index by subject.
+func (d *decodedObjects) removeFromIndex(o decodedObject, key string) {
 	if o.object == nil {
 		return
 	}
