@@ -26,8 +26,8 @@ import (
 //	Kubernetes' chain ──► all paths are installed, and a watch has come ──► our chain
 //
 // The watch tells the signal of shutdowns. It is not waited for where no setting needs that
-// signal. The server's own informers watch, so our chain begins soon after the server. Only
-// until then are requests counted in two chains.
+// signal. The server's own informers watch, so our chain begins soon after the server. Filters
+// count the requests of each chain apart, which matters only for requests from before.
 type untracedFilters struct {
 	api      http.Handler
 	config   *genericapiserver.Config

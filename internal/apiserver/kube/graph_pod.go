@@ -11,7 +11,7 @@ import (
 )
 
 // droppedFields has the fields of a protobuf message to leave out, by number. A field whose
-// value is not nil is kept: it is a message without the fields of that value.
+// value is not nil is a message, which is kept without the fields of that value.
 type droppedFields map[protowire.Number]droppedFields
 
 var (

@@ -236,8 +236,8 @@ func (s *Server) CustomResources() serverreport.CRDsReport { return s.custom.Cos
 // Hooks.Storage.
 func (s *Server) UnreadableDefinitions() map[string]error { return s.custom.Catalog().Unreadable() }
 
-// storageDecorator gives our storage to every resource. Kubernetes asks it for options once
-// for each resource that it stores.
+// storageDecorator gives our storage to every resource: all of Kubernetes' storages are made
+// with options from it.
 type storageDecorator struct {
 	generic.RESTOptionsGetter
 	storage generic.StorageDecorator

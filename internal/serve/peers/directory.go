@@ -85,8 +85,8 @@ type Directory struct {
 }
 
 // leaseAge is what a server knows, by its own clock, about the Lease of another server. The
-// times in a Lease are not used, because clocks of servers differ. Kubernetes' leader election
-// goes by the same rule.
+// time stamps in a Lease are not used, because clocks of servers differ. Kubernetes' leader
+// election goes by the same rule.
 type leaseAge struct {
 	resourceVersion string
 	// changedAt is when the Lease was first seen with this resource version.
