@@ -331,7 +331,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermoun
 		Served: r.upstream.Versions(), Storage: tier.Decorator.Decorate, Stored: tier.Decorator.Store, CustomResources: r.customResources(tier),
 		Requests: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answers.ServeHTTP(w, req) }),
 		Reviews:  reviews, Authenticator: upstream.NewAuthenticator, Outermost: upstream.Stash, Local: isLocal,
-		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Logger: r.logger, Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
+		Front: tier.Front, Protocols: tiermount.UseProtocols, Ready: tier.Ready(), Panics: tier.Backends.Cache.Panics, Failed: tier.Failures.Add,
 	})
 	if err != nil {
 		return r.options.Explain(err)

@@ -34,14 +34,13 @@ func (o *Options) makesCredentials(standalone bool) bool {
 	return standalone || !o.IsSet(credentialFlags...)
 }
 
-// kubeconfigFits reports whether the data directory's kubeconfigs open this server.
-// They trust its authority, and their certificates are signed by it.
+// kubeconfigFits reports whether the data directory's kubeconfigs open this server. They
+// trust the directory's authority, which has also signed their certificates.
 func (o *Options) kubeconfigFits(standalone bool) bool {
 	return o.makesCredentials(standalone) && !o.IsSet("client-ca-file") && !o.IsSet(servingFlags...)
 }
 
-// checkPort checks that the port is free, while nothing has been started or written
-// yet.
+// checkPort checks that the port is free, unless flags allow to share it.
 func (o *Options) checkPort() error {
 	if o.Value("permit-port-sharing") == "true" || o.Value("permit-address-sharing") == "true" {
 		return nil
@@ -53,8 +52,9 @@ func (o *Options) checkPort() error {
 	return listener.Close()
 }
 
-// useCredentials makes certificates, keys and kubeconfigs in the data directory and
-// sets the flags that name them, unless the user did.
+// useCredentials makes certificates, keys and kubeconfigs in the data directory. It sets the
+// flags that name them, and flags that a control plane with them needs, such as
+// --authorization-mode. Flags that the user has set stay as they are.
 func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 	hosts := datadir.Hosts{Port: o.Kube.SecurePort(), ServiceIPs: []net.IP{net.ParseIP(serviceIP)}}
 	if host := o.IP("bind-address"); host != nil {
@@ -93,8 +93,8 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 	})
 }
 
-// setStandaloneDefaults sets the flags of a server with the embedded etcd. It is
-// reachable only from this machine, so it announces no endpoint to pods.
+// setStandaloneDefaults sets the flags of a server with the embedded etcd. By default only this
+// machine reaches the server. As long as that is so, it announces no endpoint to pods.
 func (o *Options) setStandaloneDefaults() error {
 	if err := o.SetDefaults([][2]string{{"bind-address", "127.0.0.1"}, {"server-leases", "false"}}); err != nil {
 		return err

@@ -46,8 +46,8 @@ type Options struct {
 	flags *pflag.FlagSet
 }
 
-// NewOptions makes options with their defaults. Only one of two commands that share options
-// may run in a process, because both would change the same options.
+// NewOptions makes options with their defaults. Only one command that uses shared may run in a
+// process, because each changes it.
 func NewOptions(shared *program.Options) *Options {
 	return &Options{Options: shared, DataDir: datadir.DefaultPath, ReadPath: string(ReadPathMillrace), ServerLeases: true}
 }
@@ -75,7 +75,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	return sections
 }
 
-// validate checks our own flags. Kubernetes checks its own.
+// validate checks our own flags. Kubernetes checks most of its own.
 func (o *Options) validate() error {
 	switch ReadPath(o.ReadPath) {
 	case ReadPathMillrace, ReadPathKubernetes:

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// rebalanceWindow is the time of peers.Rebalancer.Window.
+	// rebalanceWindow is the time that peers.Rebalancer.Window rounds take.
 	rebalanceWindow = 10 * time.Minute
 	// sendShare is the part of an interval over which clients are asked to go elsewhere.
 	sendShare = 0.8
@@ -33,17 +33,18 @@ func (s *Server) knowsOthers() bool {
 	return s.options.ServerLeases && s.options.CacheCheckInterval > 0
 }
 
-// otherServers is what this server has to do with others over the same etcd.
+// otherServers gives other servers over the same etcd the state of this one, and takes theirs.
 type otherServers struct {
-	tier       *tiermount.ReadTier
-	etcd       *source.Etcd
+	tier *tiermount.ReadTier
+	etcd *source.Etcd
+	// rebalancer belongs to observe, which one goroutine calls.
 	rebalancer peers.Rebalancer
-	// excess has how many watches to send elsewhere.
+	// excess receives the number of watches to send elsewhere in a round. It holds one round.
 	excess chan int
 }
 
-// runOtherServers lets servers know each other until this one is told to end: until serving
-// is done.
+// runOtherServers lets servers know each other until serving ends: until this server is told
+// to end. It returns at once if that is turned off.
 func (s *Server) runOtherServers(ctx, serving context.Context, tier *tiermount.ReadTier, etcd *source.Etcd, server program.Server) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -76,7 +77,7 @@ func serverLeaseName(address string) string {
 	return fmt.Sprintf("%s%x", serverLeasePrefix, sha256.Sum256([]byte(host+" "+address)))[:len(serverLeasePrefix)+12]
 }
 
-// self returns what this server tells others.
+// self returns the state that this server reports to others.
 func (o *otherServers) self() peers.Member {
 	b := o.tier.Backends
 	m := peers.Member{
@@ -90,7 +91,8 @@ func (o *otherServers) self() peers.Member {
 	return m
 }
 
-// observe takes what the others tell.
+// observe uses the states of the other servers that run: for readiness, for checks of caches,
+// and for the shares of watches.
 func (o *otherServers) observe(others []peers.Member) {
 	o.etcd.SetOthersReady(slices.ContainsFunc(others, func(m peers.Member) bool { return m.Ready }))
 	for _, backend := range o.tier.Backends.All() {

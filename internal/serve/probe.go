@@ -40,10 +40,12 @@ type probe struct {
 const (
 	probeAgent     = "millrace-probe"
 	probeNamespace = metav1.NamespaceSystem
-	probeRetry     = time.Second
+	// probeRetry is the time from the end of a watch to the next watch.
+	probeRetry = time.Second
 )
 
-// runProbe probes from when the server is ready until the context ends, if that is asked for.
+// runProbe probes from when the server is ready until the context ends. Without --watch-probe
+// it returns at once.
 func (s *Server) runProbe(ctx context.Context, tier *tiermount.ReadTier, server program.Server) {
 	if s.options.WatchProbe == 0 || server.WaitReady(ctx) != nil {
 		return
@@ -105,7 +107,7 @@ func (p *probe) write(ctx context.Context, leases coordinationclient.LeaseInterf
 	return strconv.ParseInt(lease.ResourceVersion, 10, 64)
 }
 
-// watch watches the Lease until the context ends, again after each failure.
+// watch watches the Lease until the context ends, again after each end of a watch.
 func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterface, name string) {
 	for ctx.Err() == nil {
 		err := p.followOnce(ctx, leases, name)

@@ -25,12 +25,12 @@ type Server struct {
 	// out receives what is printed for people. Logs go elsewhere.
 	out    io.Writer
 	logger *slog.Logger
-	// kubeconfigFits says that the data directory's kubeconfigs open this server.
+	// kubeconfigFits is Options.kubeconfigFits. Run sets it.
 	kubeconfigFits bool
 }
 
-// New checks the options and makes a server. out receives what a person is to
-// read; logs go to standard error as Kubernetes' flags say. New starts nothing.
+// New checks the options and makes a server. out receives what a person is to read, and logs
+// go where Kubernetes' own go. New starts nothing.
 func New(o *Options, out io.Writer) (*Server, error) {
 	o.SetFlags("serve", o.flags)
 	if err := o.validate(); err != nil {
@@ -39,7 +39,7 @@ func New(o *Options, out io.Writer) (*Server, error) {
 	return &Server{options: o, out: out, logger: program.NewLogger()}, nil
 }
 
-// Run serves until the context ends and everything that it started has ended.
+// Run serves until the context ends or a part fails, and everything that it started has ended.
 func (s *Server) Run(ctx context.Context) error {
 	err := s.runUntilEnd(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -112,7 +112,8 @@ func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdserver.Etc
 	return err
 }
 
-// checkBeforeStart finds what would fail later, while nothing has been written yet.
+// checkBeforeStart finds what would fail later, while neither credentials nor etcd's data have
+// been written.
 func (s *Server) checkBeforeStart(dir *datadir.Dir, standalone bool) error {
 	if err := s.options.checkPort(); err != nil || !standalone {
 		return err
@@ -192,7 +193,7 @@ func (s *Server) useEtcd(b *source.Backends, shares memory.Shares, embedded *etc
 	})
 }
 
-// mappedFiles returns the files whose pages are worth giving back.
+// mappedFiles returns program.Run.MappedFiles. embedded may be nil.
 func mappedFiles(embedded *etcdserver.Etcd) []string {
 	if embedded == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 var (
 	// errNotServed says that a definition or version is not served, or not any longer.
 	errNotServed = errors.New("version is not served")
-	// ErrChanged says that a definition has changed, and that nothing has it any longer as it
-	// was. Callers begin again with the newest row.
+	// ErrChanged says that a definition has changed, and that neither the cache nor its event
+	// log has it any longer as it was. Callers begin again with the newest row.
 	ErrChanged = errors.New("the definition of the resource has changed: try again")
 )
 
@@ -30,22 +30,21 @@ var (
 // comes out of the definition as it was (Catalog.FullOf). So an answer is as of the moment
 // of acquisition, as in Kubernetes, which compiles everything beforehand.
 //
-// Only a state that has ended, or whose definition is no longer in the event log, cannot be
-// prepared. Then the next attempt finds its successor.
+// ErrChanged means that the state has ended, or that its definition is no longer in the event
+// log. Then the next attempt finds the successor of the state.
 //
 // Routes take a reference to a servedDefinition that they know (servedDefinition.begin). If
 // it is retired, they pass the request on to the handler, which comes here.
 type usage struct {
 	served *servedDefinition
-	// row is the newest row, of which served.def may be an older state: it has the conditions
-	// of now.
+	// row is the newest row. Its conditions may be newer than the conditions of served.def.
 	row *Definition
 	// held is set until release. creates is set if the request may create objects: the
 	// definition is not being deleted, or its deletion waits for the request.
 	held, creates bool
 }
 
-// admitCreation sets creates, unless the definition is being deleted. It is decided under the
+// admitCreation sets creates, unless the definition is being deleted. It decides under the
 // lock under which the deletion looks for such requests (Server.creating). So an object
 // that is created late is deleted with the others. None is left in etcd without a
 // definition, where it would turn up in the next definition of the name.

@@ -26,15 +26,16 @@ const catalogBatch = 64
 // rows out of the stored bytes. Rows are immutable, and readers share them. So rows may lag
 // the cache by a moment. CatchUp waits for them.
 //
-// If a stored definition cannot be read, its row stays as it was before. So it does if a
-// new spec cannot be decoded, or if the definition has another name than its key. No
-// request could reach such a definition. Unreadable names them.
+// If a stored definition cannot be read, its row stays as it was before, if there was one.
+// A definition counts as unreadable if its new spec cannot be decoded, or if its name is not
+// its key: no request could reach it. Unreadable names these definitions.
 type Catalog struct {
 	store  *storage.Store
 	logger *slog.Logger
 	// interner belongs to the goroutine of Run.
 	interner interner
-	// synced is closed once all definitions that existed at the start have rows.
+	// synced is closed once all definitions that existed at the start and can be read have
+	// rows.
 	synced chan struct{}
 
 	// notify serialises changes of rows with the calls of handlers, so that each handler
@@ -101,7 +102,7 @@ func (c *Catalog) All() []*Definition {
 	return slices.Collect(maps.Values(c.mu.byName))
 }
 
-// Synced reports whether all definitions that existed at the start have rows.
+// Synced reports whether all definitions that existed at the start and can be read have rows.
 func (c *Catalog) Synced() bool {
 	select {
 	case <-c.synced:
@@ -229,7 +230,7 @@ func (c *Catalog) apply(e *entry.Entry) {
 	var after *Definition
 	err := c.store.Cache().Panics().Guard(panics.Definition, func() (err error) {
 		if after, err = c.readRow(e, c.interner); err == nil && before != nil && before.Spec != after.Spec {
-			// It is in use, so its successor must be usable. A new one is decoded when it is used.
+			// before may be in use, so after must be usable. A new row is decoded when it is used.
 			_, err = c.convert(e, c.decodeInternal)
 		}
 		return err
@@ -300,8 +301,8 @@ func (c *Catalog) advance(at cache.Position) {
 	c.mu.advanced = make(chan struct{})
 }
 
-// CatchUp waits until the rows are as new as the cache was when it was called. Before the
-// catalog is synced it does not wait.
+// CatchUp waits until the rows are as new as the cache was when CatchUp was called. Before the
+// catalog is synced it does not wait. Its error is the context's or the log's.
 func (c *Catalog) CatchUp(ctx context.Context) error {
 	if !c.Synced() {
 		return nil

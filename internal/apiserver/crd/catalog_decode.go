@@ -17,8 +17,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// This file decodes definitions, in whole or as rows or outlines. It reads the newest
-// snapshot of the cache, so its results may be newer than the rows of the Catalog.
+// This file decodes definitions, in whole or as rows or outlines. Except for FullOf and
+// StoredOf, it reads the newest snapshot of the cache, which may be newer than the rows of
+// the Catalog.
 
 // Full decodes the newest state of a definition, which may be newer than its row. The
 // error is a NotFound if there is none. The caller owns the result.
@@ -65,7 +66,8 @@ func (c *Catalog) FullOf(d *Definition) (*apiextensionsv1.CustomResourceDefiniti
 }
 
 // StoredOf calls use with a definition as it is stored, in the state that FullOf decodes. The
-// bytes are valid until use returns. StoredOf returns the error of use.
+// bytes are valid until use returns. The error is ErrChanged if the state is no longer known,
+// an error for bytes that only Kubernetes can read, or the error of use.
 func (c *Catalog) StoredOf(d *Definition, use func(stored []byte) error) error {
 	e, err := c.entryOf(d)
 	if err != nil {
@@ -78,8 +80,8 @@ func (c *Catalog) StoredOf(d *Definition, use func(stored []byte) error) error {
 }
 
 // entryOf returns the entry of a state that is served as a row says. The cache is often ahead
-// of the row. Then the entry comes out of the event log, which keeps replaced ones for some
-// minutes. The error is ErrChanged if it is no longer there either.
+// of the row. Then the entry comes out of the event log, which keeps replaced entries for some
+// minutes. The error is ErrChanged if the log no longer has the entry either.
 func (c *Catalog) entryOf(d *Definition) (*entry.Entry, error) {
 	var unreadable error
 	if e := c.store.Resource().Snapshot().Get(d.Name); e != nil {
@@ -97,8 +99,8 @@ func (c *Catalog) entryOf(d *Definition) (*entry.Entry, error) {
 	return nil, ErrChanged
 }
 
-// replaced returns the entry that a row was read from, if the event log has it as the state
-// before a change. Else it returns nil.
+// replaced returns the entry that a row was read from, if the event log has that entry as the
+// state before a change. Otherwise it returns nil.
 func (c *Catalog) replaced(d *Definition) *entry.Entry {
 	log, buf := c.store.Resource().Log(), make([]cache.Event, catalogBatch)
 	at, oldest, err := log.Since(d.Revision)

@@ -22,7 +22,7 @@ type coercer struct {
 	// stored is set for objects from storage, which may be older than the checks. Malformed
 	// metadata is dropped then, and a missing generation is added.
 	stored bool
-	// strict has the paths of dropped fields collected.
+	// strict says that apply returns the paths of dropped fields.
 	strict bool
 }
 

@@ -21,7 +21,7 @@ type compiledCache struct {
 	idle  time.Duration
 	clock clock.PassiveClock
 
-	// mu is a leaf.
+	// No other lock is taken under mu.
 	mu struct {
 		sync.Mutex
 		pool evictionPool[*compiledEntry]
@@ -52,12 +52,12 @@ func (c *compiledCache) put(e *compiledEntry, size int64) {
 	c.evictLocked(e)
 }
 
-// maxBusyChoices is how many entries that are in use evictLocked comes upon before it
+// maxBusyChoices is how many times evictLocked chooses an entry that is in use before it
 // gives up.
 const maxBusyChoices = 16
 
-// evictLocked drops entries other than newest until the rest fits, or until too many
-// entries that it chooses are in use.
+// evictLocked drops entries other than newest until the rest fits, or until it has chosen
+// maxBusyChoices entries that are in use.
 func (c *compiledCache) evictLocked(newest *compiledEntry) {
 	for busy := 0; c.mu.pool.bytes > c.limit && busy < maxBusyChoices; {
 		if e := c.mu.pool.candidate(); e != newest && e.drop() {

@@ -33,10 +33,10 @@ type controller struct {
 
 	mu struct {
 		sync.Mutex
-		// writtenRows are rows that were written and that the catalog does not have yet.
+		// writtenRows are rows that were written and that the catalog does not have yet, by
+		// name.
 		writtenRows map[string]*Definition
-		// states has what the controller remembers of definitions.
-		states map[types.UID]*definitionState
+		states      map[types.UID]*definitionState
 		// checkedSpecs has the hash of the spec (Definition.Spec) whose schemas were last
 		// checked.
 		checkedSpecs map[types.UID]uint64
@@ -46,15 +46,17 @@ type controller struct {
 // definitionState is what the controller remembers of a definition. The queue gives a
 // definition to one worker at a time; that worker alone uses the state.
 type definitionState struct {
-	// approval is the annotation that the last condition was written for.
+	// approval is the annotation that the last approval condition was written for. It is nil
+	// if none was written.
 	approval *string
-	// acceptedSince is when the names were first found to be accepted.
+	// acceptedSince is when the names were first found to be accepted. It is zero unless the
+	// definition waits to be established.
 	acceptedSince time.Time
 	deletion      deletionProgress
 }
 
 const (
-	// workers is the number of goroutines. They wait for nothing but their own requests.
+	// workers is the number of goroutines that process the queue.
 	workers = 4
 	// establishingDelay is the delay in a cluster of several servers. All of them serve a
 	// definition before one says that it is established.
@@ -144,7 +146,7 @@ func (c *controller) stateOf(d *Definition) *definitionState {
 	return k
 }
 
-// run processes the queue until the context ends.
+// run processes the queue until the context ends. It does not wait for its workers.
 func (c *controller) run(ctx context.Context) {
 	defer c.queue.ShutDown()
 	select {
@@ -279,9 +281,9 @@ func (c *controller) claims(group string) claims {
 	return claimed
 }
 
-// write writes the status of a definition that has the row, and returns what was written.
-// It returns nil if the definition is gone or has changed meanwhile: the change queues
-// the definition again.
+// write writes the status of full, and returns what was written. row is the row of full before
+// that. write returns nil if the definition is gone or has changed meanwhile: the change
+// queues the definition again.
 func (c *controller) write(ctx context.Context, row *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	written, err := c.client.UpdateStatus(ctx, full, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

@@ -18,7 +18,7 @@ import (
 
 // webhookConverter converts the objects of one definition by its webhook. A stored object
 // is converted once to each version, for all readers that wait for it. The result stays in
-// the conversionCache until the object or the definition changes.
+// the conversionCache until the object or the definition changes, if there is room.
 //
 //	convertAll ─► findOrJoin ─► in the cache ─────────────────────────────► done
 //	                        └─► pending ─► queue ─► review ─► complete ─► wait returns
@@ -26,10 +26,11 @@ import (
 //
 // Objects in the queue go to the webhook together, as many as a review may hold. A webhook
 // that takes a millisecond for a review converts a hundred objects in that time. That is
-// why singleflight does not fit here. Reviews run in goroutines of their own, so a reader
-// can give up when its deadline is over. Objects that no reader waits for any longer are
-// not sent. Readers that wait get an error; it is not kept, so the next reader asks the
-// webhook again.
+// why singleflight does not fit here.
+//
+// Reviews run in goroutines of their own, so a reader can give up when its deadline is over.
+// Objects in the queue that no reader waits for any longer are not sent. An error goes to the
+// readers that wait. It is not kept, so the next reader asks the webhook again.
 type webhookConverter struct {
 	cache *conversionCache
 
@@ -42,8 +43,9 @@ type webhookConverter struct {
 		queue []*pendingConversion
 		// reviews is the number of goroutines that empty the queue.
 		reviews int
-		// objects bounds the objects in a review. It follows the webhook's speed (adaptReviewSize).
-		objects int
+		// maxObjects bounds the objects in a review. It follows the webhook's speed
+		// (adaptReviewSize).
+		maxObjects int
 	}
 }
 
@@ -61,7 +63,7 @@ const (
 func newWebhookConverter(cache *conversionCache) *webhookConverter {
 	c := &webhookConverter{cache: cache}
 	c.mu.pending = map[conversionKey]*pendingConversion{}
-	c.mu.objects = reviewObjects
+	c.mu.maxObjects = reviewObjects
 	return c
 }
 
@@ -106,7 +108,7 @@ type pendingConversion struct {
 	stored []byte
 	// waiting is the number of readers that wait. webhookConverter.mu guards it.
 	waiting int
-	// done is closed when result or err is set. They do not change afterwards.
+	// done is closed when result or err is set. Neither changes afterwards.
 	done   chan struct{}
 	result *convertedObject
 	err    error
@@ -154,7 +156,7 @@ func (c *webhookConverter) enqueue(fresh []*pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.queue = append(c.mu.queue, fresh...)
-	for range (len(fresh) + c.mu.objects - 1) / c.mu.objects {
+	for range (len(fresh) + c.mu.maxObjects - 1) / c.mu.maxObjects {
 		if c.mu.reviews == maxReviews {
 			return
 		}
@@ -183,7 +185,7 @@ func (c *webhookConverter) takeBatch() []*pendingConversion {
 	defer c.mu.Unlock()
 	var batch []*pendingConversion
 	size := 0
-	for len(c.mu.queue) > 0 && len(batch) < c.mu.objects {
+	for len(c.mu.queue) > 0 && len(batch) < c.mu.maxObjects {
 		p := c.mu.queue[0]
 		if len(batch) > 0 && (p.key.version != batch[0].key.version || size+len(p.stored) > reviewBytes) {
 			break
@@ -205,9 +207,9 @@ func (c *webhookConverter) adaptReviewSize(objects int, took time.Duration) {
 	defer c.mu.Unlock()
 	switch {
 	case took >= slowReview:
-		c.mu.objects = max(1, min(c.mu.objects, objects)/2)
+		c.mu.maxObjects = max(1, min(c.mu.maxObjects, objects)/2)
 	case took < slowReview/4:
-		c.mu.objects = min(reviewObjects, 2*c.mu.objects)
+		c.mu.maxObjects = min(reviewObjects, 2*c.mu.maxObjects)
 	}
 }
 
@@ -246,8 +248,8 @@ func (c *webhookConverter) abandon(p *pendingConversion) {
 	}
 }
 
-// convertAll converts entries. It returns when all of them are converted and in the
-// cache, or after an error.
+// convertAll converts those entries that the webhook has to convert. It returns when the
+// cache has all results, or after an error.
 func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*entry.Entry) error {
 	var waits, fresh []*pendingConversion
 	var sources []*entry.Entry // of waits

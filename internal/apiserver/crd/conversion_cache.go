@@ -14,15 +14,15 @@ import (
 // bounds their bytes (evictionPool). Readers that hold an object need not be counted:
 // they have its memory, and dropping it here costs a review later.
 //
-// An object is kept while a cache or a history has the entry that it was converted from.
-// After that it goes when it was not read for the idle time.
+// Within the limit an object is kept while a cache or a history has the entry that it was
+// converted from. After that it is dropped when it was not read for the idle time.
 type conversionCache struct {
 	// limit is in bytes.
 	limit int64
 	idle  time.Duration
 	clock clock.PassiveClock
 
-	// mu is a leaf.
+	// No other lock is taken under mu.
 	mu struct {
 		sync.Mutex
 		objects map[conversionKey]*convertedObject

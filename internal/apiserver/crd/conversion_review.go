@@ -15,14 +15,14 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// reviewItem is a stored object in a review. from is the object as decoded.
+// reviewItem is a stored object in a review. from is the decoded object, of that kind.
 type reviewItem struct {
 	*pendingConversion
 	from *unstructured.Unstructured
 	kind schema.GroupVersionKind
 }
 
-// convert converts objects to one version, and completes each of them.
+// convert converts objects to one version, and completes each of them. batch must not be empty.
 func (c *webhookConverter) convert(batch []*pendingConversion) {
 	completed := map[*pendingConversion]bool{}
 	complete := func(p *pendingConversion, result *convertedObject, err error) {

@@ -128,8 +128,8 @@ func TestReviewSizesFollowTheWebhook(t *testing.T) {
 		took    time.Duration
 		want    int
 	}{{100, time.Second, 100}, {100, 6 * time.Second, 50}, {10, 6 * time.Second, 5}, {1, 6 * time.Second, 1}, {1, time.Millisecond, 2}, {2, 2 * time.Second, 2}, {2, time.Second, 4}} {
-		if c.adaptReviewSize(step.objects, step.took); c.mu.objects != step.want {
-			t.Errorf("step %d: %d objects in a review, want %d", i, c.mu.objects, step.want)
+		if c.adaptReviewSize(step.objects, step.took); c.mu.maxObjects != step.want {
+			t.Errorf("step %d: %d objects in a review, want %d", i, c.mu.maxObjects, step.want)
 		}
 	}
 }

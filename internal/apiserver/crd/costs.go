@@ -13,8 +13,8 @@ import (
 // maxCosts bounds the definitions in a report.
 const maxCosts = 100
 
-// Costs reports the memory that definitions take, the most expensive ones first. It visits
-// all definitions.
+// Costs reports the memory that definitions take: of all together, and of each of the maxCosts
+// most expensive ones. It visits all definitions.
 func (s *Server) Costs() serverreport.CRDsReport {
 	_, bytes := s.compiled.usage()
 	result := serverreport.CRDsReport{
@@ -22,9 +22,9 @@ func (s *Server) Costs() serverreport.CRDsReport {
 	}
 	result.References, result.Retired = s.references()
 	for _, d := range s.catalog.All() {
-		cost, asked := s.cost(d)
+		cost, inUse := s.cost(d)
 		result.Definitions++
-		if asked || cost.Objects > 0 {
+		if inUse || cost.Objects > 0 {
 			result.Served++
 		}
 		if cost.CompiledBytes > 0 {
@@ -39,8 +39,8 @@ func (s *Server) Costs() serverreport.CRDsReport {
 	return result
 }
 
-// references returns the number of references to all servedDefinitions, and how many of
-// them are retired and have not ended.
+// references returns the number of references to all servedDefinitions, and how many
+// servedDefinitions are retired and have not ended.
 func (s *Server) references() (held int64, retired int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +55,8 @@ func (s *Server) references() (held int64, retired int) {
 
 func total(c *serverreport.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
-// cost returns the memory of a definition, and whether it was asked for since the start.
-func (s *Server) cost(d *Definition) (cost serverreport.CRDCost, asked bool) {
+// cost returns the memory of a definition, and whether it is in use.
+func (s *Server) cost(d *Definition) (cost serverreport.CRDCost, inUse bool) {
 	cost = serverreport.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
 	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]

@@ -30,8 +30,9 @@ func (r *retainedResource) stats() apistorage.Stats {
 	return stats
 }
 
-// Stats returns how many objects a custom resource has. It returns false if the resource
-// is not in use, or if objects are not counted at all. It takes the place of Kubernetes'
+// Stats returns how many objects a custom resource has, and their average size if the feature
+// gate SizeBasedListCostEstimate is on. It returns false if no version of the resource was
+// asked for, or if objects are not counted at all. It takes the place of Kubernetes'
 // tracker, which storages report to, and which remembers resources for an hour after they
 // are gone.
 //

@@ -24,16 +24,17 @@ type Definition struct {
 	Versions []Version
 	// StoredVersions are the versions that objects may be stored in, by the status.
 	StoredVersions []string
-	// Conditions that are True in the status.
+	// Established, NamesAccepted and Terminating are set if these conditions are True.
 	Established, NamesAccepted, Terminating bool
-	// EstablishedAt is when the condition Established last changed.
+	// EstablishedAt is when the condition Established last changed. It is zero without that
+	// condition.
 	EstablishedAt time.Time
 	// Deleting is set if the definition has a deletion timestamp.
 	Deleting bool
 	// Webhook is set if a webhook converts between versions.
 	Webhook bool
-	// Unchecked is set if the schemas may be not structural, or if a condition says that
-	// they are not. The schemas of other definitions passed Kubernetes' validation.
+	// Unchecked is set if unknown fields are kept, or if there is a condition
+	// NonStructuralSchema. The schemas of other definitions passed Kubernetes' validation.
 	Unchecked bool
 	// Spec is a hash of the stored spec. It changes with the spec, and also if another
 	// version of Kubernetes encodes the same spec differently.
@@ -53,8 +54,8 @@ type Version struct {
 	Status, Scale bool
 	// SelectableFields are JSON paths as in the spec.
 	SelectableFields []string
-	// Content is a hash of this version in the spec, with its schema. Schema is one of the schema
-	// alone.
+	// Content is a hash of this version in the spec, with its schema. Schema is a hash of the
+	// schema alone.
 	Content, Schema uint64
 }
 

@@ -37,7 +37,8 @@ import (
 // which costs Kubernetes' routes much time and memory. All other requests for definitions
 // are left to those routes.
 //
-// It also limits how many definitions are written at a time, whichever way.
+// It also bounds the bytes of definitions that are created, changed or deleted at a time, here
+// or by Kubernetes' routes. Writes of the status are not bounded.
 type definitionWrites struct {
 	create, status http.HandlerFunc
 	limiter        limiter
@@ -47,9 +48,8 @@ type definitionWrites struct {
 
 const definitionsName = "customresourcedefinitions"
 
-// newDefinitionWrites makes the routes over the storage of definitions. getter made that
-// storage's options. models are the OpenAPI types of definitions, by which the manager of
-// fields works.
+// newDefinitionWrites makes the routes over the storage of definitions. getter has made that
+// storage's options. models are the OpenAPI types of definitions, for the manager of fields.
 func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter, models map[string]*spec.Schema) (*definitionWrites, error) {
 	outlined, err := openOutlines(definitions, getter)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 }
 
 // openOutlines makes a storage of the same definitions that reads and writes them as
-// outlines (outlineCodec).
+// outlines (definitioncodec.OutlineCodec).
 func openOutlines(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter) (*customresourcedefinition.REST, error) {
 	store, ok := definitions.Storage.Storage.(*storage.Store)
 	if !ok {

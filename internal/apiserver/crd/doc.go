@@ -24,16 +24,17 @@
 // end when the definition's spec or accepted names change.
 //
 // Objects that a conversion webhook has to convert go to it in reviews of many objects
-// (webhookConverter). Converted objects are kept until the object or its definition changes
-// (conversionCache), and decoding at a version finds them there.
+// (webhookConverter). Converted objects are kept until the object or its definition changes,
+// as far as they fit (conversionCache). Decoding at a version finds them there.
 //
 // Routes of this package answer the creation of definitions and the controller's writes of
-// their status (definitionWrites). These writes work on definitions without schemas
+// their status (definitionWrites). Writes of the status work on definitions without schemas
 // (definitioncodec.OutlineCodec). Kubernetes' routes answer all other writes of definitions.
 //
 // Schemas, strategies and request handlers are Kubernetes' own, so answers are, too.
 //
 // The caller must give New a configuration whose storage comes from storage.Decorator. It
-// must run the generic server, whose post-start hooks start the goroutines. These end with
-// their context. The package is not for built-in resources, nor for discovery and OpenAPI.
+// must run the generic server, whose post-start hooks start the goroutines, or call
+// Server.Follow if it only reads. The goroutines end with their context. The package is not
+// for built-in resources, nor for discovery and OpenAPI.
 package crd

@@ -12,8 +12,8 @@ import (
 // turn, most of them are still there when their turn comes. An LRU list would have dropped
 // each of them. A use costs one store, and no lock.
 //
-// The lock of the cache guards the pool and the members of its entries. The zero value is
-// ready.
+// The lock of the cache guards the pool, and the fields of its entries except used. The zero
+// value is ready.
 type evictionPool[E pooledEntry] struct {
 	entries []E
 	// bytes is the sum of the entries' sizes.

@@ -109,7 +109,8 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	return err
 }
 
-// writeDeletionStatus writes the status, and notes its revision.
+// writeDeletionStatus writes the status, and sets e.writtenRevision. It returns what was
+// written, or nil as controller.write does.
 func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgress, d *Definition, full *fullDefinition) (*fullDefinition, error) {
 	written, err := c.write(ctx, d, full)
 	if written != nil && err == nil {
@@ -118,9 +119,10 @@ func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgres
 	return written, err
 }
 
-// deleteObjects deletes the objects of a definition in the first call of a round, and
-// checks whether they are gone. It returns nil while objects are left, and afterwards the
-// condition with which the round ends. With an error the deletion needs another round.
+// deleteObjects deletes the objects of a definition in the first call of a round, and again
+// while e.missed is set. Then it checks whether they are gone. It returns nil while objects
+// are left, and afterwards the condition with which the round ends. With an error the deletion
+// needs another round.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances; compare at each upgrade.
 func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *fullDefinition) (*condition, error) {
@@ -199,8 +201,8 @@ func (c *controller) useStored(ctx context.Context, d *Definition) (*servedVersi
 // be many, and stay long.
 const lookedAt = 100
 
-// look reports whether there is any object, and whether there are objects that are not being
-// deleted among the first ones.
+// look reports whether there is any object (left), and whether one of the first lookedAt objects
+// is not being deleted (missed).
 func look(ctx context.Context, v *servedVersion) (left, missed bool, err error) {
 	list, err := v.registry.List(ctx, &internalversion.ListOptions{Limit: lookedAt})
 	if err != nil {

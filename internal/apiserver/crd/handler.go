@@ -27,7 +27,7 @@ import (
 // discovery answers for their discovery.
 type handler struct{ server *Server }
 
-// longRunning reports requests that do not end by themselves.
+// longRunning reports whether a request is a watch.
 var longRunning = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString())
 
 // ServeHTTP implements http.Handler.
@@ -135,8 +135,8 @@ func (c *resourceRequest) prepare(u *usage) error {
 	return err
 }
 
-// needsWriter reports whether the request is answered by a versionWriter: it is a write, or
-// about a subresource that the version has.
+// needsWriter reports whether the request is answered by a versionWriter: it creates or changes
+// an object, or is about a subresource that the version has.
 func (c *resourceRequest) needsWriter() bool {
 	row := c.row.Version(c.info.APIVersion)
 	switch c.info.Subresource {
@@ -217,9 +217,9 @@ func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
 	return nil, c.notSupported()
 }
 
-// establishedDelay is the wait of creates while a definition has been established for less
-// than that. After it the other servers of the cluster serve the definition, too. If the
-// definition is deleted meanwhile the creates are forbidden, where Kubernetes lets them pass.
+// establishedDelay is how long a create waits if its definition was established less than that
+// ago. Afterwards the other servers of the cluster serve the definition, too. If the
+// definition is deleted meanwhile the create is forbidden, where Kubernetes lets it pass.
 const establishedDelay = 2 * time.Second
 
 // writeHandler returns the handler of a verb that also needs the versionWriter.
@@ -241,7 +241,8 @@ func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *version
 	return handlers.PatchResource(w.CustomResource, w.scope, h.admissionFor(c), patchTypes()), nil
 }
 
-// admissionFor returns the admission of a request that creates objects, if it may.
+// admissionFor returns the admission of a request that may create an object. It forbids that if
+// the definition is being deleted.
 func (h *handler) admissionFor(c *resourceRequest) admission.Interface {
 	if c.admitCreation(); c.creates {
 		return h.server.admission
@@ -270,7 +271,8 @@ func (h *handler) subresourceHandler(c *resourceRequest, storage subresourceStor
 	return nil, c.notSupported()
 }
 
-// patchTypes returns the patches of objects without Go types: strategic merge needs one.
+// patchTypes returns the types of patches for objects without Go types. A strategic merge patch
+// would need a Go type.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func patchTypes() []string {

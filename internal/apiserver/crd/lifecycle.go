@@ -17,10 +17,11 @@ import (
 //	                      take references              those under way,       watches are
 //	                                                   and watches, go on     gone
 //
-// How a request comes to a servedDefinition and leaves it, usage shows. A request takes its
-// reference under the lock under which changed retires the servedDefinition (Server.mu). So
-// a request has either a reference that tearDown waits for, or it finds the successor. A
-// request that finds a newer row before changed does retires the servedDefinition itself.
+// The comment of usage shows how a request comes to a servedDefinition and leaves it. A request
+// takes its reference under the lock under which changed retires the servedDefinition
+// (Server.mu). So a request either has a reference that tearDown waits for, or finds the
+// successor. A request that sees a new row before changed does retires the servedDefinition
+// itself.
 
 // watchGrace is how long watches of a retired servedDefinition go on, as in Kubernetes, so
 // that they deliver the events from before the change. Nothing else depends on it.
@@ -49,7 +50,8 @@ func (s *Server) acquire(name string) *usage {
 	return &usage{served: current, row: row, held: current.references.acquire()}
 }
 
-// servedDefinitionLocked also returns the row, which the servedDefinition matches.
+// servedDefinitionLocked returns the newest row of a name, and the servedDefinition that matches
+// it, which is made now if there is none. It returns nil if there is no row.
 func (s *Server) servedDefinitionLocked(name string) (*servedDefinition, *Definition) {
 	// If the row changes after it was read here, changed waits for the lock and retires
 	// the servedDefinition that is made below.
@@ -94,9 +96,9 @@ func (s *Server) changed(before, after *Definition) {
 	}
 }
 
-// retireOutdated retires the servedDefinition that a change outdates, and returns it. If
-// the definition is gone it returns the resource that need not be retained any longer,
-// too. Either result may be nil.
+// retireOutdated retires the servedDefinition that no longer matches after a change, and returns
+// it. If the definition is gone it also returns the resource that need not be retained any
+// longer. Either result may be nil.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition; compare at each upgrade.
 func (s *Server) retireOutdated(before, after *Definition) (*servedDefinition, *retainedResource) {
@@ -148,7 +150,8 @@ func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
 	}
 }
 
-// destroy ends all storages when the server has shut down.
+// destroy ends the storages of all servedDefinitions when the server has shut down. Retired ones
+// end by tearDown.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.destroy; compare at each upgrade.
 func (s *Server) destroy() {

@@ -47,7 +47,7 @@ func (l limiter) acquire(ctx context.Context, bytes int64) (release func(), err 
 
 // tryFor calls work when a definition of that size may be worked on, or after
 // maxCompileWait in any case. It does not wait longer because its caller may hold a lock
-// that the others need to finish.
+// that other callers need to finish.
 func (l limiter) tryFor(bytes int64, work func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxCompileWait)
 	defer cancel()

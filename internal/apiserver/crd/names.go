@@ -12,8 +12,8 @@ import (
 // copied: a string that was decoded may hold all of the decoded text in memory.
 type interner map[string]string
 
-// maxInterned bounds the strings, since the strings of deleted definitions are not taken
-// out.
+// maxInterned bounds the strings, since the strings of deleted definitions stay. At the bound
+// the interner begins anew.
 const maxInterned = 10_000
 
 func (i interner) one(s string) string {

@@ -29,26 +29,25 @@ type reducedValidation struct{ rest.RESTCreateStrategy }
 // Validate implements rest.RESTCreateStrategy.
 func (s reducedValidation) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	if full, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
-		if left, ok := reducedDefinition(full); ok && len(s.RESTCreateStrategy.Validate(ctx, left)) == 0 {
+		if reduced, ok := reducedDefinition(full); ok && len(s.RESTCreateStrategy.Validate(ctx, reduced)) == 0 {
 			return nil
 		}
 	}
 	return s.RESTCreateStrategy.Validate(ctx, obj)
 }
 
-// reducedDefinition returns a definition without trivial properties, which is valid
-// exactly if full is. It returns false if there is none. The result shares memory with
-// full.
+// reducedDefinition returns a copy of full without trivial properties, which is valid exactly if
+// full is. It returns false if it knows no such copy. The copy shares memory with full.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.ValidateCustomResourceDefinition; compare at each upgrade.
 func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
 	if sameSchemas(full.Spec.Versions) {
 		return nil, false
 	}
-	left := *full
-	left.Spec.Versions = slices.Clone(full.Spec.Versions)
+	reduced := *full
+	reduced.Spec.Versions = slices.Clone(full.Spec.Versions)
 	patterns := patternValidity{}
-	for place, schema := range definitioncodec.Schemas(&left) {
+	for place, schema := range definitioncodec.Schemas(&reduced) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
 		}
@@ -67,7 +66,7 @@ func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextens
 		}
 		*schema = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &root}
 	}
-	return &left, true
+	return &reduced, true
 }
 
 // simplePath matches the paths of selectable fields whose names can be told without a
@@ -87,7 +86,7 @@ func selectablePaths(fields []apiextensions.SelectableField) (paths [][]string, 
 }
 
 // sameSchemas reports whether all versions have the same schema. Kubernetes' validation
-// demands then that it is one schema for all versions.
+// then demands that it is in spec.validation.
 func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool {
 	for i := range versions {
 		if versions[i].Schema == nil || !apiequality.Semantic.DeepEqual(versions[i].Schema, versions[0].Schema) {
@@ -117,9 +116,9 @@ func (p patternValidity) reducedAlong(s *apiextensions.JSONSchemaProps, paths []
 	if !p.trivial(s) || s.Type != "object" || s.AdditionalProperties != nil {
 		return s
 	}
-	left := *s
-	left.Properties = p.properties(s.Properties, paths)
-	return &left
+	reduced := *s
+	reduced.Properties = p.properties(s.Properties, paths)
+	return &reduced
 }
 
 // reduced returns a schema without trivial properties. It returns nil if nothing is left.
@@ -130,34 +129,34 @@ func (p patternValidity) reduced(s *apiextensions.JSONSchemaProps) *apiextension
 	if !p.trivial(s) {
 		return s
 	}
-	left := *s
+	reduced := *s
 	switch {
 	case s.Items != nil:
 		item := p.reduced(s.Items.Schema)
 		if item == nil {
 			return nil
 		}
-		left.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: item}
+		reduced.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: item}
 	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
 		value := p.reduced(s.AdditionalProperties.Schema)
 		if value == nil {
 			return nil
 		}
-		left.AdditionalProperties = &apiextensions.JSONSchemaPropsOrBool{Allows: s.AdditionalProperties.Allows, Schema: value}
+		reduced.AdditionalProperties = &apiextensions.JSONSchemaPropsOrBool{Allows: s.AdditionalProperties.Allows, Schema: value}
 	default:
-		if left.Properties = p.properties(s.Properties, nil); left.Properties == nil {
+		if reduced.Properties = p.properties(s.Properties, nil); reduced.Properties == nil {
 			return nil
 		}
 	}
-	return &left
+	return &reduced
 }
 
 // metaProperties are the properties that Kubernetes' validation looks for by name.
 var metaProperties = sets.New("apiVersion", "kind", "metadata")
 
-// properties returns what is left of properties, with those on the paths. It returns nil
-// if nothing is left.
-func (p patternValidity) properties(all map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
+// properties returns the properties that are not trivial, reduced, and those on the paths. It
+// returns nil if there are none.
+func (p patternValidity) properties(all map[string]apiextensions.JSONSchemaProps, paths [][]string) (reduced map[string]apiextensions.JSONSchemaProps) {
 	for name, s := range all {
 		kept, below := &s, pathsBelow(paths, name)
 		switch {
@@ -170,12 +169,12 @@ func (p patternValidity) properties(all map[string]apiextensions.JSONSchemaProps
 		if kept == nil {
 			continue
 		}
-		if left == nil {
-			left = map[string]apiextensions.JSONSchemaProps{}
+		if reduced == nil {
+			reduced = map[string]apiextensions.JSONSchemaProps{}
 		}
-		left[name] = *kept
+		reduced[name] = *kept
 	}
-	return left
+	return reduced
 }
 
 // pathsBelow returns the remainders of the paths that begin with a name.
@@ -189,7 +188,7 @@ func pathsBelow(paths [][]string, name string) (rest [][]string) {
 }
 
 // trivial reports whether a schema can be invalid only by its properties, items or
-// values.
+// values, which the caller must look at.
 func (p patternValidity) trivial(s *apiextensions.JSONSchemaProps) bool {
 	if hasOtherKeywords(s) || s.Pattern != "" && !p.valid(s.Pattern) {
 		return false

@@ -8,8 +8,8 @@ import (
 // references counts the requests that use a servedDefinition. After close it hands out
 // no more references, and drained is closed as soon as the last one is released.
 //
-// One word holds both the count and whether it is closed. So no request can come between
-// the last look at the count and the end of the storages. A request pays for one
+// One word holds both the count and whether it is closed. So no request can take a reference
+// between the last look at the count and the end of the storages. A request pays for one
 // compare-and-swap and one addition. A sync.WaitGroup does not allow Add to race with Wait,
 // and Kubernetes' SafeWaitGroup takes a lock for each request.
 type references struct {

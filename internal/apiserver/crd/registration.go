@@ -28,11 +28,13 @@ type APIServices interface {
 type Registration struct {
 	catalog  *Catalog
 	services APIServices
+	// complete is the channel of Complete.
 	complete chan struct{}
 	// wake has a token if there is work for Run.
 	wake chan struct{}
 
-	// names allocates the names of APIServices, which the aggregator keeps for ever.
+	// names allocates the names of APIServices, which the aggregator keeps for ever. It
+	// belongs to Run's goroutine.
 	names NameArena
 
 	mu struct {

@@ -14,7 +14,7 @@ import (
 
 // retainedResource is a resource that stays in the cache, with its history, until its
 // definition is gone. It outlives the storages, which end with each change of the
-// definition's spec, so watches can resume after one.
+// definition's spec or accepted names. So watches can resume after such a change.
 type retainedResource struct {
 	cache    *cache.Cache
 	resource *cache.Resource
@@ -53,7 +53,7 @@ func (s *Server) releaseRetained(r *retainedResource) {
 const (
 	// forgetPeriod is the time between two calls of forgetGone.
 	forgetPeriod = 10 * time.Second
-	// maxForgetDelays bounds by how many periods forgetting is postponed.
+	// maxForgetDelays is how many periods a resource is remembered at most after it is gone.
 	maxForgetDelays = 6
 )
 
@@ -72,9 +72,9 @@ func (s *Server) forgetGone() {
 	}
 }
 
-// takeGone returns the resources that went since it last returned any. It returns none
-// while more of them go, for maxForgetDelays calls at most. Forgetting one resource costs
-// as much as forgetting all of them.
+// takeGone returns the resources that went since it last returned any. Forgetting one resource
+// costs as much as forgetting all of them. So while more of them go, takeGone returns none until
+// the call of number maxForgetDelays.
 func (s *Server) takeGone() map[schema.GroupResource]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

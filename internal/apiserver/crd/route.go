@@ -8,9 +8,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// Route returns the route that answers reads of a version from stored bytes. If the
-// version is not served, it is nil and Kubernetes' handlers answer. It implements
-// read.Finder.
+// Route returns the route that answers reads of a version from stored bytes. It returns nil if
+// the version is not served here, if it cannot be opened, or without Config.Route. Then the
+// handler answers. Route is a read.Finder.
 func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 	row := s.catalog.Find(gvr.Group, gvr.Resource)
 	if !row.active(gvr.Version) {

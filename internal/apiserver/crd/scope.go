@@ -115,7 +115,7 @@ func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
 			// Kubernetes has no strict serializer here, and its handlers of writes panic for a body
-			// in protobuf. This one refuses such bodies as the other one does.
+			// in protobuf. With this one they refuse such bodies.
 			Serializer: binary, StrictSerializer: binary,
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Serializer: protobuf.NewRawSerializer(creater, typer), Framer: protobuf.LengthDelimitedFramer,

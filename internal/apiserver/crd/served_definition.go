@@ -29,7 +29,7 @@ type servedDefinition struct {
 	// def is the row from when the servedDefinition was made. The conditions of the newest
 	// row may differ.
 	def *Definition
-	// newest is the newest row that the servedDefinition has matched.
+	// newest is the newest row that matches. It has the same spec and accepted names as def.
 	newest atomic.Pointer[Definition]
 
 	// references are held by all requests except watches. They are closed when the
@@ -45,6 +45,7 @@ type servedDefinition struct {
 
 	mu struct {
 		sync.Mutex
+		// versions has the versions that were asked for, by name.
 		versions map[string]*servedVersion
 		ended    bool
 	}
@@ -226,11 +227,12 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 }
 
 // retire records that the definition has changed. No request can take a reference from now
-// on. Compiled values are no longer dropped, because they could not be compiled again.
-// Server.mu is held.
+// on. Compiled values are no longer dropped, because they might not be compiled again.
+// The caller must hold Server.mu.
 func (s *servedDefinition) retire() { s.references.close() }
 
-// end ends routes and storages, and the watches on them, and drops compiled values.
+// end ends routes and storages, and the watches on them, and takes what was compiled or converted
+// out of the caches.
 func (s *servedDefinition) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,23 +45,23 @@ type Config struct {
 	// ConvertedBytes bounds the memory of objects that webhooks have converted. 0 means
 	// 64 MiB.
 	ConvertedBytes int64
-	// Idle is the time after which compiled schemas that are not used are dropped. 0 means
-	// 5 minutes.
+	// Idle is the time after which compiled schemas that are not used are dropped, and
+	// converted objects whose stored objects are gone. 0 means 5 minutes.
 	Idle time.Duration
 	// Clock measures Idle. Nil means the real clock.
 	Clock clock.PassiveClock
 	// Route completes the configuration of a version's route, which answers reads from
 	// stored bytes, and makes the route. Nil leaves all reads to Kubernetes' handlers.
 	Route func(read.RouteConfig) (*read.Route, error)
-	// Gone is called with resources some time after their definitions were deleted. It may
-	// be nil.
+	// Gone is called with resources that were in use, some time after their definitions were
+	// deleted. It may be nil.
 	Gone func(map[schema.GroupResource]bool)
 	// Outdated is called with a resource whose definition is served in another way from now
 	// on, or is gone. It must not block. It may be nil.
 	Outdated func(schema.GroupResource)
 	// Stored returns the number of a resource's objects in etcd, without opening its
 	// storage. It may be nil.
-	Stored func(context.Context, *storagebackend.ConfigForResource, string) (int64, error)
+	Stored func(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error)
 }
 
 const (
@@ -110,10 +110,12 @@ type Server struct {
 	authorizer      authorizer.UnconditionalAuthorizer
 	converters      *conversion.CRConverterFactory
 	scaleSerializer func() runtime.NegotiatedSerializer
-	hasModels       bool
-	maxBody         int64
-	timeouts        timeouts
-	// countObjects is set if metrics count objects.
+	// hasModels says that the server has OpenAPI, and so OpenAPI types for field managers.
+	hasModels bool
+	// maxBody bounds the body of a request, in bytes.
+	maxBody  int64
+	timeouts timeouts
+	// countObjects is set if metrics count objects. It is known once a version was opened.
 	countObjects atomic.Bool
 
 	// mu is taken after servedDefinition.mu and before Catalog.mu.
@@ -126,8 +128,8 @@ type Server struct {
 		retained map[types.UID]*retainedResource
 		// gone are the resources to pass to Config.Gone.
 		gone map[schema.GroupResource]bool
-		// goneBefore is len(gone) at the previous tick. delays counts the ticks by which the
-		// cleanup was postponed because gone was still growing.
+		// goneBefore is len(gone) at the previous call of takeGone. delays counts the calls
+		// since takeGone last returned gone.
 		goneBefore, delays int
 	}
 }

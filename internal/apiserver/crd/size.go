@@ -22,7 +22,7 @@ const ruleSize = 60 << 10
 // size returns the bytes of the definition's JSON.
 func (s *servedDefinition) size() int64 { return s.server.catalog.size(s.def.Name) }
 
-// rulesSize returns the bytes of the compiled rules of a schema, which may be nil.
+// rulesSize estimates the bytes of the compiled rules of a schema, which may be nil.
 func rulesSize(schema *structuralschema.Structural) int64 {
 	if schema == nil {
 		return 0

@@ -10,17 +10,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 )
 
-// builtin are the group versions that Kubernetes' servers in this process serve, and the
+// builtin has the group versions that Kubernetes' servers in this process serve, and the
 // recorded answers of their handlers. A change replaces the whole, so that no outdated
-// answer stays; group versions change only while the server is being made.
+// answer stays. Group versions change only while the server is being made.
 type builtin struct {
 	versions map[schema.GroupVersion]bool
-	groups   map[string]bool
+	// groups are the groups of versions.
+	groups map[string]bool
 	// documents maps a path, a string, to its *representations.
 	documents sync.Map
 }
 
-// updateBuiltinLocked brings the built-in group versions up to date.
+// updateBuiltinLocked makes d.builtin anew from d.mu.groups.
 func (d *Documents) updateBuiltinLocked() {
 	found := &builtin{versions: map[schema.GroupVersion]bool{}, groups: map[string]bool{}}
 	for _, g := range d.mu.groups {

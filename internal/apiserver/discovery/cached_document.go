@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
-// cachedDocument is a document that is the same for all clients, with Kubernetes' handler
-// that writes it. The handler writes each form once; its answer is recorded.
+// cachedDocument is a document that is the same for all clients, with the handler that
+// writes it. The handler's first successful answer in each form is recorded and sent again.
 type cachedDocument struct {
 	representations
 	serializer runtime.NegotiatedSerializer
@@ -31,7 +31,7 @@ func (d *cachedDocument) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // serveRecorded answers in a form with a recorded answer of the handler. If the handler
-// does not succeed, nothing is recorded, and it answers the request itself.
+// does not succeed, nothing is recorded, and the handler answers the request itself.
 func (r *representations) serveRecorded(f form, handler http.Handler, w http.ResponseWriter, req *http.Request) {
 	recorded, err := r.get(f, func() (*representation, error) { return record(f, handler, req) })
 	if err != nil {
@@ -41,13 +41,13 @@ func (r *representations) serveRecorded(f form, handler http.Handler, w http.Res
 	recorded.serve(w, req)
 }
 
-// record returns the answer of a handler in a form. It asks for all clients: the request's
-// deadline, its query and its headers other than Accept are left out. It returns an error
-// if the handler does not succeed.
+// record returns the answer of a handler in a form. The answer is for all clients: the
+// request's deadline, its query and its headers are left out. record returns an error if the
+// handler does not succeed.
 //
-// The handler of a group encodes one object for all requests, and an encoder sets the kind of
-// its object and takes it away again. So an answer that is written beside another one may lack
-// its kind. Such an answer is not recorded.
+// Kubernetes' handler of a group encodes one object for all requests. An encoder sets the kind
+// of its object and takes it away again. So an answer that is written beside another one may
+// lack its kind. record returns an error for such an answer.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/discovery.APIGroupHandler.ServeHTTP; compare at each upgrade.
 func record(f form, handler http.Handler, req *http.Request) (*representation, error) {

@@ -23,21 +23,22 @@ import (
 // them.
 type Custom struct {
 	serializer runtime.NegotiatedSerializer
-	// invalidate is called after each change.
+	// invalidate is called after each change, without the locks of Custom.
 	invalidate func()
 	// groups maps the name of a group to its *customGroup. It has no groups without
-	// definitions. Reading it takes no lock; mu is held while it changes.
+	// definitions. Reading it takes no lock. mu is held while it changes.
 	groups sync.Map
 
 	mu struct {
 		sync.Mutex
-		// touched has the groups that changed since takeTouched. It may hold names of groups
-		// that are gone for a long time, if no client asks for the document.
+		// touched has the groups that changed since takeTouched. Names of groups that are gone
+		// stay in it until a client asks for the document.
 		touched map[string]bool
-		names   crd.NameArena
+		// names holds the names in touched.
+		names crd.NameArena
 		// manager is the argument of SetManager.
 		manager aggregated.ResourceManager
-		// sent are the versions of each group that manager was told.
+		// sent has the versions of each group that were reported to manager.
 		sent map[string][]apidiscoveryv2.APIVersionDiscovery
 	}
 }
@@ -49,6 +50,7 @@ type customGroup struct {
 	view atomic.Pointer[customView]
 	mu   struct {
 		sync.Mutex
+		// rows has the definitions by name.
 		rows map[string]*crd.Definition
 	}
 }
@@ -69,8 +71,9 @@ func newCustom(s runtime.NegotiatedSerializer) *Custom {
 }
 
 // Change reports that a definition is new (before is nil), has changed, or is gone (after
-// is nil). The caller must report the changes of one definition in order. Change does not
-// block, and documents show the change when it returns.
+// is nil). The caller must report the changes of one definition in order. Documents show the
+// change when Change returns. It waits at most for a reader that derives the documents of the
+// group, and for the manager of SetManager.
 func (c *Custom) Change(before, after *crd.Definition) {
 	row := after
 	if after == nil {
@@ -89,7 +92,7 @@ func (c *Custom) setRow(group, name string, row *crd.Definition) aggregated.Reso
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, _ := c.groups.LoadOrStore(group, &customGroup{})
-	if left := found.(*customGroup).setRow(name, row); left == 0 {
+	if rows := found.(*customGroup).setRow(name, row); rows == 0 {
 		c.groups.Delete(group)
 	}
 	if !c.mu.touched[group] {
@@ -98,15 +101,15 @@ func (c *Custom) setRow(group, name string, row *crd.Definition) aggregated.Reso
 	return c.mu.manager
 }
 
-// SetManager sets a manager of Kubernetes that each change is immediately forwarded to. It must
-// be called before the first change.
+// SetManager sets a manager of Kubernetes to which Change forwards each change. It must be
+// called before the first change.
 func (c *Custom) SetManager(m aggregated.ResourceManager) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.manager = m
 }
 
-// forward brings a manager's versions of a group up to date.
+// forward reports the versions of a group to a manager, and removes versions that are gone.
 func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	versions := c.versions(group)
 	for _, v := range versions {
@@ -127,7 +130,7 @@ func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	c.mu.sent[group] = versions
 }
 
-// setRow sets or deletes a row, and returns the number of rows.
+// setRow sets a row, or deletes it if row is nil. It returns how many rows the group then has.
 func (g *customGroup) setRow(name string, row *crd.Definition) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,7 +215,7 @@ func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.
 	return true
 }
 
-// newCachedDocument makes a document with a new handler for each use: the handlers write
+// newCachedDocument makes a document with a new handler for each request: handlers write
 // into their objects while they encode them.
 func (c *Custom) newCachedDocument(handler func() http.Handler) *cachedDocument {
 	return &cachedDocument{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -14,16 +14,17 @@
 // and so does the aggregator for the servers that it proxies. Custom resources come as rows
 // of definitions, and APIServices as events of an informer.
 //
-// A change costs as much as its group is large: the item of the group is encoded again. A
-// document is joined from the items when a client next asks for it, once for all clients.
+// A change only drops what it concerns. When a client next asks for the aggregated document,
+// the items of the changed groups are encoded, and all items joined. That is done once for all
+// clients.
 //
 // Answers are the bytes of Kubernetes' answers, and have its ETags. So servers of both
 // kinds may share one address. The bytes come from Kubernetes' encoders and handlers.
 // Requests that the package does not know are passed on.
 //
 // The caller must put Server.Manager into the configuration of the servers before they are
-// made. It must put Server.Wrap between authorization and the aggregator's handler, and
-// feed Server.Services. It must feed Server.Custom, too, unless another controller reports
-// custom resources to the manager. The package starts no goroutine. It is not for the
+// made. Where Kubernetes' own manager stays, the caller must give that to Custom.SetManager
+// instead. It must put Server.Wrap between authorization and the aggregator's handler, and
+// feed Server.Services and Server.Custom. The package starts no goroutine. It is not for the
 // documents of OpenAPI.
 package discovery

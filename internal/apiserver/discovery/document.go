@@ -92,18 +92,18 @@ func (d *document) encode(n negotiatedForm, envelope *listEnvelope, s runtime.Ne
 	return out.Bytes(), nil
 }
 
-// serve answers a request for the document. It uses Kubernetes' handler if the body is to
-// be logged or cannot be encoded here.
-func (d *document) serve(n negotiatedForm, m *Documents, w http.ResponseWriter, req *http.Request) {
+// serve answers a request for the document, which source has made. It uses Kubernetes'
+// handler if the body is to be logged or cannot be encoded here.
+func (d *document) serve(n negotiatedForm, source *Documents, w http.ResponseWriter, req *http.Request) {
 	if unmodified(w.Header(), d.quoted, req) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	if !audited(req) {
-		if r, err := d.representation(n, &m.envelope, m.serializer); err == nil {
+		if r, err := d.representation(n, &source.envelope, source.serializer); err == nil {
 			r.serve(w, req)
 			return
 		}
 	}
-	aggregated.ServeHTTPWithETag(d.list(), d.etag, n.as.GroupVersion(), m.serializer, w, req)
+	aggregated.ServeHTTPWithETag(d.list(), d.etag, n.as.GroupVersion(), source.serializer, w, req)
 }

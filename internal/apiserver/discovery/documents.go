@@ -25,29 +25,31 @@ import (
 //
 // Kubernetes' manager rebuilds the document after each change: it copies, sorts and encodes
 // all groups, and encodes them again for each client. Here a change only drops the encoded
-// item of its group and outdates the document. The next reader encodes that item and joins
+// item of its group and invalidates the document. The next reader encodes that item and joins
 // all items. So a burst of changes without readers costs no encoding.
 //
 // In memory it costs the bytes of all groups twice, as JSON and as protobuf. It also costs
 // the bytes of the whole document in each form that was asked for, plain and compressed.
 //
-// Writers hold the lock, and so does the reader that makes a document. It reads what the
-// lock guards, so a separate lock or singleflight could not replace it. Readers of a
-// current document take no lock.
+// Writers hold the lock, and so does the reader that makes a document. That reader reads
+// what the lock guards, so a separate lock or singleflight could not replace it. Readers of
+// a current document take no lock.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
 	envelope   listEnvelope
+	// instrument is serve, with Kubernetes' metrics of requests.
 	instrument http.HandlerFunc
 	// custom has the custom groups. They are copied into groups when a document is made.
 	custom *Custom
 
-	// generation counts changes. The document in current is outdated if its generation is
-	// another.
+	// generation counts changes. The document in current is valid while its generation is
+	// the same.
 	generation atomic.Uint64
 	current    atomic.Pointer[versionedDocument]
 	// callback is called after each change, unless it is nil.
 	callback atomic.Pointer[func()]
-	builtin  atomic.Pointer[builtin]
+	// builtin is derived from mu.groups. It is never nil.
+	builtin atomic.Pointer[builtin]
 	// lastAccept is the last Accept header that was found to accept the document.
 	lastAccept atomic.Pointer[string]
 
@@ -104,7 +106,7 @@ func (d *Documents) document() *document {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A change from here on outdates the document that is made here.
+	// A change from here on invalidates the document that is made here.
 	generation := d.generation.Load()
 	last := d.current.Load()
 	if last != nil && last.generation == generation {
@@ -178,7 +180,8 @@ func (d *Documents) dropIfEmptyLocked(g *group) {
 	}
 }
 
-// invalidate outdates the document.
+// invalidate makes the next reader make the document again, and calls the callback. Any
+// goroutine may call it, with or without the lock.
 func (d *Documents) invalidate() {
 	d.generation.Add(1)
 	if callback := d.callback.Load(); callback != nil {

@@ -26,6 +26,8 @@ type negotiatedForm struct {
 	profile string
 }
 
+// negotiate chooses the form of an answer. s has the media types, and r the kinds that may be
+// asked for.
 func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiatedForm, error) {
 	media, info, err := negotiation.NegotiateOutputMediaType(req, s, r)
 	if err != nil {
@@ -59,7 +61,7 @@ func (f form) accept() string {
 
 // routable reports whether Kubernetes' router for built-in groups would pass a request
 // with this Accept header to a handler. One of its media types must be served, or be */*:
-// the router knows no other ranges. CBOR is never routable, since a feature gate decides.
+// the router knows no other ranges. For CBOR it returns false: a feature gate decides there.
 //
 // Upstream: github.com/emicklei/go-restful/v3.Route.matchesAccept; compare at each upgrade.
 func routable(accept string, s runtime.NegotiatedSerializer) bool {

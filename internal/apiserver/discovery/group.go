@@ -29,7 +29,8 @@ type group struct {
 	name       string
 	versions   map[sourcedVersion]apidiscoveryv2.APIVersionDiscovery
 	priorities map[sourcedVersion]priority
-	// item is made of versions and priorities. It is nil after they have changed.
+	// item is made of versions and priorities when it is needed. It is nil after they have
+	// changed, and for a group without versions.
 	item *item
 }
 

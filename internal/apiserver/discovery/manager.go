@@ -17,8 +17,8 @@ type manager struct {
 
 var _ aggregated.ResourceManager = manager{}
 
-// AddGroupVersion implements aggregated.ResourceManager. It outdates the document only if
-// the version is new or another one.
+// AddGroupVersion implements aggregated.ResourceManager. It invalidates the document only if
+// the version is new or differs.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.AddGroupVersion; compare at each upgrade.
 func (m manager) AddGroupVersion(name string, value apidiscoveryv2.APIVersionDiscovery) {
@@ -34,7 +34,8 @@ func (m manager) SetGroupVersionPriority(gv metav1.GroupVersion, groupPriority, 
 	})
 }
 
-// RemoveGroup implements aggregated.ResourceManager.
+// RemoveGroup implements aggregated.ResourceManager. Unlike Kubernetes' manager, it calls the
+// invalidation callback.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.RemoveGroup; compare at each upgrade.
 func (m manager) RemoveGroup(name string) {
@@ -48,7 +49,7 @@ func (m manager) RemoveGroupVersion(gv metav1.GroupVersion) {
 	m.edit(gv.Group, func(g *group) bool { return g.remove(m.source, gv.Version) })
 }
 
-// edit changes a group, and outdates the document if change returns true.
+// edit changes a group, and invalidates the document if change returns true.
 func (m manager) edit(name string, change func(*group) bool) {
 	d := m.documents
 	d.mu.Lock()

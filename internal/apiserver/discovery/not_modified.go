@@ -42,11 +42,11 @@ func (d *Documents) aggregated(req *http.Request) bool {
 	return true
 }
 
-// NotModifiedDecided reports whether DecideNotModified has answered a request.
+// NotModifiedDecided reports whether DecideNotModified has decided to answer 304.
 func NotModifiedDecided(ctx context.Context) bool { return notModifiedDocument(ctx) != nil }
 
-// notModifiedDocument returns the document that the client has, or nil if
-// DecideNotModified did not answer.
+// notModifiedDocument returns the document that the client has, or nil if DecideNotModified
+// has decided nothing.
 func notModifiedDocument(ctx context.Context) *document {
 	known, _ := ctx.Value(notModifiedKey{}).(*document)
 	return known

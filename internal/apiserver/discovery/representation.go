@@ -19,13 +19,13 @@ import (
 const (
 	// compressThreshold is the size in bytes above which Kubernetes compresses an answer.
 	compressThreshold = 128 << 10
-	// gzipLevel is the level for LISTs, too. A representation is compressed once for all
-	// its readers.
+	// gzipLevel is higher than Kubernetes' level 1, because a representation is compressed once
+	// for all its readers.
 	gzipLevel = 5
 )
 
 // representation is a document in one form, with the headers that it is sent with. It is
-// immutable. Readers share body and header.
+// immutable, and readers share it.
 type representation struct {
 	header http.Header
 	body   []byte
@@ -101,11 +101,10 @@ type representations struct {
 	}
 }
 
-// get returns the representation in a form. If there is none, build makes it for all
-// goroutines that ask for any form meanwhile. They wait for the lock, since encoding two
-// forms at a time would take the memory of two. An error or a panic of build keeps
-// nothing, and the next caller builds again. One map holds what is being built and what
-// stays, so singleflight would only add a second one.
+// get returns the representation in a form. If there is none, build makes it. Callers that
+// ask for any form meanwhile wait for the lock, since encoding two forms at a time would take
+// the memory of two. After an error or a panic of build, the next caller builds again.
+// singleflight would only add a second map.
 func (r *representations) get(f form, build func() (*representation, error)) (*representation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -66,8 +66,8 @@ func (s servedVersion) verbs() metav1.Verbs {
 
 func subresourceVerbs() metav1.Verbs { return metav1.Verbs{"get", "patch", "update"} }
 
-// storageVersionHash identifies the version that objects are stored in. It is "" if that
-// version is not served.
+// storageVersionHash returns Kubernetes' hash of the version that objects are stored in. It
+// is "" if that version is not served.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func (s servedVersion) storageVersionHash() string {
@@ -105,7 +105,7 @@ var _ discovery.APIResourceLister = resourceList{}
 // ListAPIResources implements discovery.APIResourceLister.
 func (l resourceList) ListAPIResources() []metav1.APIResource { return l }
 
-// apiResources returns the resources of a version by name, each followed by its
+// apiResources returns the resources of a version sorted by name, each followed by its
 // subresources. In Kubernetes their order is random.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.

@@ -52,8 +52,8 @@ func (s *Server) Manager() aggregated.ResourceManager {
 // Services returns the APIServices. The caller must feed them from an informer.
 func (s *Server) Services() *Services { return s.services }
 
-// Custom returns the groups of custom resources. They stay empty if Kubernetes' own
-// controller reports custom resources to the manager.
+// Custom returns the groups of custom resources. The caller must report changes of
+// definitions to it.
 func (s *Server) Custom() *Custom { return s.custom }
 
 // Wrap returns a handler that answers discovery requests, and passes all others on to
@@ -115,8 +115,9 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 	return false
 }
 
-// serveCore answers for the core group: its aggregated document, or a version. It leaves
-// the group's plain document to Kubernetes, because it depends on the client's address.
+// serveCore answers for the core group: its aggregated document, or version v1. It leaves
+// the group's plain document to Kubernetes, because that depends on the client's address.
+// version has the segments of the path after /api.
 func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	if s.services.Proxied(schema.GroupVersion{Version: "v1"}) {
 		return false
@@ -136,8 +137,8 @@ func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseW
 	return true
 }
 
-// serveGroup answers for a group by its APIServices. Before it has any, it answers as the
-// next server after the aggregator would.
+// serveGroup answers for a group by its APIServices. For a group without APIServices, it
+// answers as the next server after the aggregator would.
 func (s *Server) serveGroup(name string, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	if s.services.serveGroup(name, w, req) {
 		return true

@@ -17,10 +17,10 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Services has the list of groups and the document of each group. The aggregator derives
-// the same from the APIServices, available or not. A change of one APIService rebuilds the
-// documents of its group only. Kubernetes would list and sort all APIServices for each
-// request.
+// Services has the list of groups and the document of each group. Like the aggregator, it
+// derives them from the APIServices, available or not. A change of one APIService rebuilds
+// the document of its group, and drops the list. Kubernetes would list and sort all
+// APIServices for each request.
 type Services struct {
 	serializer runtime.NegotiatedSerializer
 	envelope   listEnvelope
@@ -40,7 +40,8 @@ type apiService struct {
 	name                           string
 	gv                             schema.GroupVersion
 	groupPriority, versionPriority int32
-	proxied                        bool
+	// proxied says that another server serves the version.
+	proxied bool
 }
 
 // serviceGroup has the APIServices of a group, and its documents. It is immutable.
@@ -118,7 +119,7 @@ func (s *Services) delete(obj *apiregistrationv1.APIService) {
 	s.edit(obj.Spec.Group, func(services []apiService) []apiService { return removeByName(services, obj.Name) })
 }
 
-// removeByName returns a copy of services without the one that has a name.
+// removeByName returns a copy of services that lacks the services of a name.
 func removeByName(services []apiService, name string) []apiService {
 	return slices.DeleteFunc(slices.Clone(services), func(s apiService) bool { return s.name == name })
 }
@@ -175,8 +176,8 @@ func byGroupPriority(a, b apiService) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// list returns the list of all groups except the core group, which is served at /api. The
-// first caller after a change makes the list under the lock, without encoding anything.
+// list returns the document of all groups except the core group, which is served at /api.
+// The first caller after a change makes it under the lock, without encoding anything.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/apiserver.apisHandler.ServeHTTP; compare at each upgrade.
 func (s *Services) list() *cachedDocument {

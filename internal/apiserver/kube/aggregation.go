@@ -35,6 +35,7 @@ type aggregation struct {
 	next   genericapiserver.DelegationTarget
 	// catalog is nil if the API of definitions is disabled.
 	catalog *crd.Catalog
+	// storeOf is Hooks.Stored.
 	storeOf func(schema.GroupResource) *storage.Store
 }
 
@@ -72,8 +73,8 @@ func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
 	return server, server.GenericAPIServer.AddBootSequenceHealthChecks(available)
 }
 
-// registerWithPeers tells the proxy between API servers which versions are served here.
-// This proxy is the only consumer of an informer of definitions.
+// registerWithPeers tells the proxy between API servers which versions are served here, if
+// there is such a proxy. Nothing else uses an informer of definitions.
 func (a *aggregation) registerWithPeers(server *genericapiserver.GenericAPIServer, services informers.APIServiceInformer) error {
 	proxy := a.config.ExtraConfig.PeerProxy
 	if proxy == nil {
@@ -120,8 +121,8 @@ func aggregatedVersion(obj any) []schema.GroupVersion {
 }
 
 // registration returns a hook that keeps an APIService for each version that is served
-// here. The controller starts once all definitions are known: it deletes the APIServices
-// that nothing has registered by then.
+// here. Its controller deletes the APIServices that nothing has registered when it starts.
+// So the controller starts once all definitions are known.
 func (a *aggregation) registration(registering interface {
 	crd.APIServices
 	Run(workers int, stop <-chan struct{})
@@ -149,7 +150,7 @@ func runAfter(ctx context.Context, ready <-chan struct{}, run func()) {
 	}
 }
 
-// builtInServices returns the APIServices of the built-in versions that a server has
+// builtInServices returns the APIServices of the versions in priorities that a server has
 // installed.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.apiServicesToRegister; compare at each upgrade.

@@ -24,9 +24,9 @@ import (
 // kinds that have no such function. empty is an object of the kind in internal form, and
 // onlyMetadata says that its selectable fields are its name and namespace.
 //
-// The function returns false for bytes that it does not understand; they must be decoded.
-// Decoding a pod takes twenty times longer, and a definition of custom resources, the largest
-// objects, a hundred times longer.
+// The function returns false for bytes that must be decoded: it does not understand them, or
+// decoding would alter what it reads. Decoding a pod takes twenty times longer, and decoding
+// a definition of custom resources a hundred times.
 func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadata bool) func(value []byte) (entry.Scan, bool) {
 	if gr == apiextensions.Resource("customresourcedefinitions") {
 		return crd.Attributes
@@ -41,8 +41,8 @@ func AttributeScanner(gr schema.GroupResource, empty runtime.Object, onlyMetadat
 	return nil
 }
 
-// objectScanners are the scanners of kinds in protobuf. Defaulting and conversion of these
-// kinds change neither labels nor, unless a function says so, selectable fields.
+// objectScanners are the scanners of kinds in protobuf. Defaulting and conversion change
+// labels or selectable fields of these kinds only where the kind's function says so.
 var objectScanners = map[schema.GroupResource]*objectScanner{
 	{Resource: "pods"}:                                                {kind: corev1.SchemeGroupVersion.WithKind("Pod"), wanted: []int{objectMeta, podSpec, podStatus}, fields: scanPodFields},
 	{Resource: "nodes"}:                                               {kind: corev1.SchemeGroupVersion.WithKind("Node"), wanted: []int{objectMeta, nodeSpec}, fields: scanNodeFields},
@@ -60,10 +60,11 @@ var objectScanners = map[schema.GroupResource]*objectScanner{
 // objectScanner reads the attributes of one kind.
 type objectScanner struct {
 	kind schema.GroupVersionKind
-	// wanted are the numbers of the metadata and of what fields looks at.
+	// wanted are the numbers of the object's fields that are scanned: of the metadata, and of
+	// all that the function in fields reads.
 	wanted []int
-	// fields returns the selectable fields but name and namespace. It returns false if
-	// decoding would give other ones.
+	// fields returns the selectable fields but metadata.name and metadata.namespace. It
+	// returns false if decoding would give other selectable fields or other labels.
 	fields func(*scannedFields) (fields.Set, bool)
 }
 
@@ -119,8 +120,7 @@ func scanEventFields(event *scannedFields) (fields.Set, bool) {
 	}, ok && fine
 }
 
-// scanSecretFields reads the selectable fields of a secret. Decoding would set the type if it
-// is missing.
+// scanSecretFields reads the selectable fields of a secret. Decoding sets a missing type.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/core/secret.SelectableFields; compare at each upgrade.
 func scanSecretFields(secret *scannedFields) (fields.Set, bool) {
@@ -158,8 +158,8 @@ func scanPodFields(pod *scannedFields) (fields.Set, bool) {
 	}, true
 }
 
-// firstIP returns the first of a pod's addresses. It returns "" if the pod has no
-// address.
+// firstIP returns the first of a pod's addresses, or "" if there is none. It returns false
+// if it cannot read the status.
 func firstIP(status []byte) (string, bool) {
 	first, found, ok := "", false, true
 	walked := eachField(status, func(number protowire.Number, content []byte, _ uint64) {
@@ -172,7 +172,7 @@ func firstIP(status []byte) (string, bool) {
 	return first, walked && ok
 }
 
-// scanMetadata reads labels and the UID. Of a UID that is repeated, the last one counts.
+// scanMetadata reads the labels and the UID. If the UID is repeated, the last one counts.
 func scanMetadata(meta []byte) (entry.Scan, bool) {
 	scan, ok := entry.Scan{Labels: labels.Set{}}, true
 	walked := eachField(meta, func(number protowire.Number, content []byte, _ uint64) {

@@ -94,8 +94,8 @@ type noNamespaces struct {
 	corev1client.NamespaceInterface
 }
 
-// storageRoutes lists the resources of a group that have GET, LIST or WATCH, as Kubernetes
-// would install them. serializer belongs to the server that would install them.
+// storageRoutes lists the resources of a group that have GET or LIST, as Kubernetes would
+// install them. serializer belongs to the server that would install them.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func storageRoutes(group *genericapiserver.APIGroupInfo, serializer runtime.NegotiatedSerializer) ([]Route, error) {
@@ -152,8 +152,8 @@ func coreGroup(source serverstorage.APIResourceConfigSource, options generic.RES
 	return group, nil
 }
 
-// coreStorages returns functions that make the storages which corerest.GenericConfig
-// lacks, by resource.
+// coreStorages returns functions that make the storages of stored resources which
+// corerest.GenericConfig lacks, by resource.
 func coreStorages(options generic.RESTOptionsGetter) map[string]func() (rest.Storage, error) {
 	return map[string]func() (rest.Storage, error){
 		"podtemplates": func() (rest.Storage, error) { return podtemplatestore.NewREST(options) },

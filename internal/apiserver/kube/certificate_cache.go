@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// certificateTTL is how long Kubernetes caches a verified token. A certificate may be
-	// accepted for that long after its authority was removed from the trusted ones.
+	// certificateTTL is how long a user is remembered, as long as Kubernetes caches a verified
+	// token. A certificate may be accepted for that long after its authority was removed from
+	// the trusted ones.
 	certificateTTL = 10 * time.Second
 	// maxCertificates bounds the memory that clients with ever new certificates can take,
 	// about 5 KiB each.
@@ -32,16 +33,16 @@ const (
 // thousands of requests over one connection, and to verify a chain of signatures takes
 // longer than to answer a GET.
 //
-// It answers only requests whose certificate alone decides. All others go to the inner
-// authenticator.
+// It remembers only answers that depend on nothing but the certificate. All other requests
+// go to the inner authenticator.
 //
 // Keys are addresses of parsed certificates. crypto/tls shares one parsed certificate
 // among all connections that present it. An address cannot be reused while the cache
 // holds the certificate.
 type certificateCache struct {
 	authenticator.Request
-	// requestHeader has the headers by which a front proxy authenticates others. It may
-	// be nil.
+	// requestHeader has the headers by which a front proxy names users. It is nil if front
+	// proxies are not configured.
 	requestHeader *authenticatorfactory.RequestHeaderConfig
 	clock         clock.PassiveClock
 	// lifetimes is Kubernetes' metric of the remaining validity of certificates. It is
@@ -61,7 +62,8 @@ type certificateCache struct {
 // cached.
 type certificateChain [2]*x509.Certificate
 
-// notAfter returns when the first certificate of the chain expires, at most latest.
+// notAfter returns the earliest time at which a certificate of the chain expires, at most
+// latest.
 func (c certificateChain) notAfter(latest time.Time) time.Time {
 	for _, certificate := range c {
 		if certificate != nil && certificate.NotAfter.Before(latest) {
@@ -150,7 +152,8 @@ func (c *certificateCache) cached(certs certificateChain, now time.Time) *authen
 	return nil
 }
 
-// remember caches a response, at most until a certificate of the chain expires.
+// remember caches a response for certificateTTL, but not beyond the expiry of a certificate.
+// At maxCertificates it drops entries, no matter which.
 func (c *certificateCache) remember(certs certificateChain, response *authenticator.Response, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

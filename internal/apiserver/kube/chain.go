@@ -20,13 +20,14 @@ import (
 // documents serves discovery and OpenAPI in front of Kubernetes' own handlers.
 type documents struct {
 	discovery *discovery.Server
-	// ownManager says that the aggregated discovery document is ours.
+	// ownManager says that the aggregated discovery document is ours (useDiscovery).
 	ownManager bool
-	// openAPI is made with the chain, before anything is served.
+	// openAPI is set by createChain, before anything is served.
 	openAPI *openapi.Server
 }
 
-// newDocuments must be called before the configuration is completed.
+// newDocuments makes the documents and lets the servers use them. It must be called before
+// the configuration is completed. createChain sets openAPI.
 func newDocuments(config *app.Config) (*documents, error) {
 	d, err := newDiscovery()
 	if err != nil {

@@ -21,13 +21,14 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 )
 
-// configure makes the configuration of all servers. It differs from upstream in three ways.
-// Stored objects have our decoder. prepare sees the informer factory before any informer is
-// used. Authorization waits until what it reads is loaded.
+// configure makes the configuration of all servers. It differs from upstream in four ways.
+// Stored objects have our decoder. prepare is called with the informer factory before any
+// informer is used. Authorization waits until what it reads is loaded. The admission plugin
+// ResourceQuota is skipped in namespaces without a quota.
 //
 // Authentication and authorization are the first to use informers. Upstream sets them up
-// inside BuildGenericConfig, which also makes the factory. So that is called without
-// them, and authenticate sets them up after prepare.
+// inside BuildGenericConfig, which also makes the factory. So BuildGenericConfig is called
+// without their options, and authenticate sets them up after prepare.
 //
 // Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.NewConfig; compare at each upgrade.
 func configure(opts options.CompletedOptions, prepare func(informers.SharedInformerFactory) error) (*app.Config, error) {
@@ -72,8 +73,8 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	return &app.Config{Options: opts, KubeAPIs: kube, ApiExtensions: extensions, Aggregator: aggregator}, nil
 }
 
-// authenticate sets up authentication and authorization, as the end of BuildGenericConfig
-// does, with a loadingAuthorizer.
+// authenticate sets up authentication and authorization as the end of BuildGenericConfig
+// does, and puts a loadingAuthorizer around the authorizer.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.BuildGenericConfig; compare at each upgrade.
 func authenticate(opts options.CompletedOptions, generic *genericapiserver.Config, factory informers.SharedInformerFactory) error {

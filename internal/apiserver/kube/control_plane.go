@@ -82,25 +82,28 @@ func addServiceControllers(c controlplane.CompletedConfig, server *controlplanea
 }
 
 // survivingHook keeps a server running after the hook of a resource's storage has failed.
-// There are two such hooks. The hook of RBAC writes the default roles, and fails after half
-// a minute if a role cannot be read. The hook of Services fails if the Services could not
-// be read for a minute. Its loops go on by themselves, and allocate no address until they
-// can read them.
+// These are the hooks that read what is stored:
 //
-// Kubernetes ends the process, and again after each start, until somebody has found the odd
-// object without an API server.
+//   - RBAC writes the default roles, and fails after half a minute if a role cannot be read.
+//   - Scheduling writes the priority classes of the system, and fails likewise.
+//   - Priority and fairness writes its default objects, and fails after five minutes.
+//   - Services fail if they could not be read for a minute. The loops of that hook go on by
+//     themselves, and allocate no address until they can read Services.
+//
+// Kubernetes ends the process, and again after each start, until somebody has found the
+// unreadable object without an API server.
 type survivingHook struct {
 	controlplaneapiserver.RESTStorageProvider
 	hook genericapiserver.PostStartHookProvider
-	// retry is how long after a failure a hook that can be repeated is called again.
+	// retry is the time from a failure of repeatableHook to its next call.
 	retry  time.Duration
 	logger *slog.Logger
 }
 
-// hookRetry is survivingHook.retry.
+// hookRetry is survivingHook.retry outside of tests.
 const hookRetry = 30 * time.Second
 
-// repeatableHook is the name of the hook that can be called more than once.
+// repeatableHook is the name of the only hook that is called again after a failure.
 const repeatableHook = "rbac/bootstrap-roles"
 
 // PostStartHook implements genericapiserver.PostStartHookProvider.

@@ -22,8 +22,8 @@ func newDiscovery() (*discovery.Server, error) {
 // if Kubernetes' manager stays.
 //
 // With --peer-ca-file, servers tell one another what they serve. Kubernetes then merges
-// that into its own document, and finds its manager by type. So that manager stays, and
-// is told of custom resources.
+// that into its own document, and finds its manager by type. So Kubernetes' manager stays,
+// and custom resources are reported to it.
 func useDiscovery(config *app.Config, d *discovery.Server) bool {
 	control := config.KubeAPIs.ControlPlane
 	if control.Extra.PeerProxy != nil {

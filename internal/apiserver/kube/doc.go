@@ -1,15 +1,16 @@
 // Package kube runs Kubernetes' own API server, controller manager and scheduler in this
-// process. It is the only package that imports k8s.io/kubernetes, which is not published
-// as a library. So most of an upgrade of Kubernetes is in this package.
+// process. It is the only package of the programs that imports k8s.io/kubernetes, which is
+// not published as a library. So most of an upgrade of Kubernetes is in this package.
 //
-// A caller makes Options, sets flags, and builds a Server with Hooks, where Millrace
-// takes over. Then it runs the server. Without hooks, the server is the stock one.
+// A caller makes Options, sets flags, and calls Apply. It builds a Server with Hooks, where
+// Millrace takes over, and runs it. Without hooks, the server is the stock one. For a
+// server that only reads, it makes ReplicaOptions and a Replica instead.
 //
 //	request ─► frontServer ─► handlerChain: conditional discovery, Kubernetes' filters
 //	                               │
 //	                               ▼
 //	           Hooks.Reads: GET, LIST and WATCH from bytes
-//	                               │ everything else
+//	                               │ all other requests
 //	                               ▼
 //	           documents (discovery, OpenAPI) ─► aggregator ─► kube-apiserver ─► custom resources
 //

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// etcdLostTimeout is how long etcd may not answer while the server shuts down.
+	// etcdLostTimeout is how long etcd may fail to answer while the server shuts down.
 	etcdLostTimeout = 15 * time.Second
 	etcdCheckPeriod = time.Second
 )
@@ -20,9 +20,10 @@ const (
 // from etcd.
 var ErrEtcdLost = errors.New("etcd does not answer: ended without taking the address and the lease of this server out of it; both expire by themselves")
 
-// watchEtcd sends ErrEtcdLost when etcd has not answered for etcdLostTimeout after ending
-// is closed. Kubernetes would wait without a limit. The renewal of the server's lease
-// retries until it succeeds, and the removal of the lease waits for the renewal.
+// watchEtcd asks the server about etcd once ending is closed. It sends ErrEtcdLost when etcd
+// has not answered for etcdLostTimeout. Kubernetes would wait without a limit. The renewal
+// of the server's lease retries until it succeeds, and the removal of the lease waits for
+// the renewal.
 func (s *Server) watchEtcd(ctx context.Context, ending <-chan struct{}) <-chan error {
 	lost := make(chan error, 1)
 	config := s.Loopback()

@@ -21,12 +21,13 @@ import (
 //
 // Some filters need signals of the server that only Kubernetes' own chain is given. So
 // that chain serves the first requests. Its innermost handler finds the signals in their
-// contexts, and makes our chain of them:
+// contexts, and makes our chain:
 //
 //	Kubernetes' chain ──► all paths are installed, and a watch has come ──► our chain
 //
-// The server's own informers watch, so our chain begins with the server. There are two
-// chains for that moment only, although filters count the requests in them.
+// The watch tells the signal of shutdowns. It is not waited for where no setting needs that
+// signal. The server's own informers watch, so our chain begins soon after the server. Filters
+// count the requests of each chain apart, which matters only for requests from before.
 type untracedFilters struct {
 	api      http.Handler
 	config   *genericapiserver.Config
@@ -84,8 +85,8 @@ func (f *untracedFilters) takeSignals(req *http.Request) {
 	}
 }
 
-// build builds our chain. The filter that marks requests of an incomplete server is
-// missing, because the server is complete.
+// build builds our chain. It lacks the filter that marks requests which come before all
+// paths are installed: they are installed by now.
 //
 // Upstream: k8s.io/apiserver/pkg/server.DefaultBuildHandlerChain; compare at each upgrade.
 func (f *untracedFilters) build(shuttingDown request.ServerShutdownSignal) http.Handler {

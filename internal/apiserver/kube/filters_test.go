@@ -79,7 +79,7 @@ func (a tracedAudit) ProcessEvents(events ...*auditinternal.Event) bool {
 	return true
 }
 
-// tracedResolver adds look-ups of request infos to a trace.
+// tracedResolver adds lookups of request infos to a trace.
 type tracedResolver struct {
 	request.RequestInfoResolver
 	*filterTrace

@@ -34,7 +34,8 @@ const (
 	// is long because watches that pause for minutes should go on; nothing is kept for
 	// ever.
 	stallTimeout = 15 * time.Minute
-	// quickShutdown is the shutdown timeout if all requests have ended before.
+	// quickShutdown is the shutdown timeout with --shutdown-send-retry-after, where Kubernetes
+	// closes the listener after the requests have ended.
 	quickShutdown = 2 * time.Second
 )
 
@@ -51,13 +52,14 @@ type frontServer struct {
 	begin           sync.Once
 	closed          chan struct{}
 	shutDownOnce    func() error
-	// onFailure is called with the error that ended listening without a Close.
+	// onFailure is called with the error that ended listening without a Close. It is set
+	// before the server runs.
 	onFailure func(error)
 }
 
 // useFrontServer replaces the listener of a generic server with a frontServer. protocols
-// is Hooks.Protocols; it is called when the http.Server has its handler and certificates.
-// inline is Protocols.Inline, and may be nil.
+// is Hooks.Protocols. It is called when the http.Server has its handler and the base of its
+// TLS configuration. inline is Protocols.Inline, and may be nil.
 //
 // Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.Serve; compare at each upgrade.
 func useFrontServer(generic *genericapiserver.GenericAPIServer, protocols func(*http.Server, Protocols) error, inline func(*http.Request) *http.Request) (*frontServer, error) {
@@ -118,11 +120,11 @@ func (f *frontServer) serve() {
 	}
 }
 
-// Close implements net.Listener. It returns when all connections have ended, because
-// Kubernetes tears down its storage after that.
+// Close implements net.Listener. It returns when all connections have ended, or after
+// shutdownTimeout, because Kubernetes tears down its storage after that.
 func (f *frontServer) Close() error { return f.shutDownOnce() }
 
-// shutdown stops listening, then waits for the connections to end.
+// shutdown stops listening, then waits up to shutdownTimeout for the connections to end.
 //
 // Upstream: k8s.io/apiserver/pkg/server.RunServer; compare at each upgrade.
 func (f *frontServer) shutdown() error {
@@ -150,11 +152,13 @@ func (l keepAliveListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// certificates are the server's certificates. They are reloaded when their files change.
+// certificates are the server's certificates.
 type certificates struct {
+	// base has all TLS settings but the certificates. forClient adds the current ones.
 	base      *tls.Config
 	forClient func(*tls.ClientHelloInfo) (*tls.Config, error)
-	run       func(workers int, stop <-chan struct{})
+	// run takes over changes of the certificates until stop is closed.
+	run func(workers int, stop <-chan struct{})
 }
 
 // servingCertificates makes the TLS configuration and follows the sources of

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// droppedFields are fields of a protobuf message to leave out, by number. One with a set of
-// its own is kept without the fields of that set.
+// droppedFields has the fields of a protobuf message to leave out, by number. A field whose
+// value is not nil is a message, which is kept without the fields of that value.
 type droppedFields map[protowire.Number]droppedFields
 
 var (
@@ -68,8 +68,9 @@ func (dropped droppedFields) appendKept(kept, message []byte) ([]byte, bool) {
 	return kept, true
 }
 
-// graphPod returns a stored pod with what the node authorizer reads of it. That takes a third of
-// the time in which all of it is decoded. It returns nil if only Kubernetes' decoder can read it.
+// graphPod returns a stored pod with the fields at least that the node authorizer reads. That
+// takes a third of the time of decoding the whole pod. It returns nil if only Kubernetes'
+// decoder can read the pod.
 func graphPod(e *entry.Entry) object {
 	if e.Opaque() {
 		return nil

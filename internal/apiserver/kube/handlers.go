@@ -20,10 +20,11 @@ import (
 // chainBuilder puts Kubernetes' filters around a handler.
 type chainBuilder struct {
 	build chainBuild
-	// stockFilters says that build adds no filters to Kubernetes' default filters.
+	// stockFilters allows untracedFilters in the place of what build makes. build must then
+	// add no filters to Kubernetes' default filters.
 	stockFilters bool
-	// decideNotModified is discovery.Server.DecideNotModified. It is nil if such a request
-	// might still wait for another server on its way through the filters.
+	// decideNotModified is discovery.Server.DecideNotModified. It is nil if the aggregated
+	// document is not ours, or if a filter might wait for another server.
 	decideNotModified func(*http.Request) *http.Request
 	// guard may be nil.
 	guard *requestGuard
@@ -32,18 +33,18 @@ type chainBuilder struct {
 // chain builds Kubernetes' filters, without the filters that have no effect on a request.
 //
 //   - If traces are exported nowhere, the tracing filter only hands on a request's own
-//     trace context, at a tenth of a GET's cost. It is applied only to requests that have
-//     a trace context (untracedFilters).
-//   - If there is no audit log either, requests that are decided skip the timeout filter, which
-//     has no effect on them.
+//     trace context, at a tenth of a GET's cost. With stockFilters it is applied only to
+//     requests that have a trace context (untracedFilters).
+//   - If there is no audit log either, requests that decideNotModified decides skip the timeout
+//     filter, which has no effect on them.
 //
-// The authenticator grows the stack of the request's goroutine first. There is one chain
-// for all requests, because filters count the requests in them.
+// The authenticator grows the stack of the request's goroutine first. All requests pass the
+// same chain, because filters count the requests in them.
 func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handlerChain {
 	h := &handlerChain{}
 	with, build := withStackGrower(c), b.build
 	if reflect.TypeOf(c.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
-		h.fields = tracing.Propagators().Fields()
+		h.traceHeaders = tracing.Propagators().Fields()
 		if b.stockFilters {
 			build = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 				return newUntracedFilters(b.build, h.hasTraceContext, api, c)
@@ -64,8 +65,8 @@ func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handl
 // handlerChain is the filters, and in front of them the decision on conditional requests.
 type handlerChain struct {
 	filters http.Handler
-	// fields are the headers of a trace context. There are none if traces are exported.
-	fields []string
+	// traceHeaders are the headers of a trace context. There are none if traces are exported.
+	traceHeaders []string
 	// decideNotModified is chainBuilder.decideNotModified. It is nil if no request is
 	// decided early.
 	decideNotModified func(*http.Request) *http.Request
@@ -79,8 +80,8 @@ func (h *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.filters.ServeHTTP(w, req)
 }
 
-// decideInline returns a request whose answer is decided, so that its handler will not
-// block. It returns nil for all others.
+// decideInline returns a copy of a request with its decided answer, which the handler gives
+// without blocking. It returns nil for all other requests.
 func (h *handlerChain) decideInline(req *http.Request) *http.Request {
 	if h.decideNotModified == nil || h.hasTraceContext(req) {
 		return nil
@@ -92,7 +93,7 @@ func (h *handlerChain) decideInline(req *http.Request) *http.Request {
 }
 
 func (h *handlerChain) hasTraceContext(req *http.Request) bool {
-	return slices.ContainsFunc(h.fields, func(field string) bool { return hasHeader(req, field) })
+	return slices.ContainsFunc(h.traceHeaders, func(header string) bool { return hasHeader(req, header) })
 }
 
 // noopTracerProvider starts no spans: a filter that starts one goes on with the same
@@ -143,8 +144,8 @@ func withStackGrower(c *genericapiserver.Config) *genericapiserver.Config {
 }
 
 // stackGrower grows the stack of a request's goroutine before authentication (package
-// stack). The timeout filter starts a new goroutine for each request. Authentication is
-// the first call in it that we can replace, while its stack is shallow.
+// growstack). The timeout filter starts a new goroutine for each request that is not
+// long-running. Authentication is the first call in that goroutine that we can replace.
 type stackGrower struct{ authenticator.Request }
 
 // AuthenticateRequest implements authenticator.Request.

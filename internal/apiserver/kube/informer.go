@@ -12,32 +12,31 @@ import (
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
-// storedInformer is an informer of a kind that Kubernetes' own components use: the node
-// authorizer, token authentication, and some admission plugins.
+// storedInformer is an informer for Kubernetes' own components: the node authorizer, token
+// authentication, some admission plugins, and the proxy between API servers.
 //
 // The stock informer holds each object decoded, a pod at about 10 KiB, although the
 // process holds the same object in its byte cache. This informer reads that cache
 // instead. Its store decodes an object when it is asked for. Each handler follows the
-// resource's event log with a cursor of its own, as a watch does. The price: each change
-// of an object is decoded twice per handler.
+// resource's event log with a cursor of its own, as a watch does. The price: for each
+// update, every handler decodes the object before and the object after.
 //
-//	created ──RunWithContext──► running ──context ends──► stopped
+//	created ──RunWithContext, cache loaded──► running ──context ends──► stopped
 //
 // It never resyncs, which SharedInformer permits.
 //
 // Upstream: k8s.io/client-go/tools/cache.sharedIndexInformer; compare at each upgrade.
 type storedInformer struct {
 	objects storedIndexer
-	// loaded is closed when the cache holds all objects and the handlers have been
-	// started.
+	// loaded is closed when the cache holds all objects. The handlers start then.
 	loaded chan struct{}
 
 	mu struct {
 		sync.Mutex
 		phase    phase
 		handlers map[*storedHandler]bool
-		// running counts the handlers' goroutines.
-		running sync.WaitGroup
+		// handling counts the handlers' goroutines.
+		handling sync.WaitGroup
 	}
 }
 
@@ -45,7 +44,6 @@ type phase int
 
 const (
 	created phase = iota
-	// running counts the goroutines of handlers.
 	running
 	stopped
 )
@@ -59,7 +57,7 @@ var (
 var errStarted = errors.New("the informer has been started")
 
 // newStoredInformer makes an informer over the store that source returns. source may
-// return nil until the informer runs.
+// return nil until the informer runs. An informer without a store does not run.
 func newStoredInformer(source func() *storage.Store, read objectReader) *storedInformer {
 	i := &storedInformer{objects: storedIndexer{source: source, read: read}, loaded: make(chan struct{})}
 	i.mu.handlers = map[*storedHandler]bool{}
@@ -69,8 +67,8 @@ func newStoredInformer(source func() *storage.Store, read objectReader) *storedI
 // Run implements cache.SharedInformer.
 func (i *storedInformer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext implements cache.SharedInformer. It returns when all handlers have
-// ended.
+// RunWithContext implements cache.SharedInformer. It runs once. It returns when the context
+// and all handlers have ended.
 func (i *storedInformer) RunWithContext(ctx context.Context) {
 	store := i.objects.source()
 	if store == nil || store.Cache().Progress().Wait(ctx, 1) != nil || !i.start() {
@@ -78,7 +76,7 @@ func (i *storedInformer) RunWithContext(ctx context.Context) {
 	}
 	<-ctx.Done()
 	i.stop()
-	i.mu.running.Wait()
+	i.mu.handling.Wait()
 }
 
 func (i *storedInformer) start() bool {
@@ -90,7 +88,7 @@ func (i *storedInformer) start() bool {
 	i.mu.phase = running
 	close(i.loaded)
 	for h := range i.mu.handlers {
-		i.mu.running.Go(h.run)
+		i.mu.handling.Go(h.run)
 	}
 	return true
 }
@@ -124,7 +122,7 @@ func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventH
 	h := newStoredHandler(&i.objects, handler)
 	i.mu.handlers[h] = true
 	if i.mu.phase == running {
-		i.mu.running.Go(h.run)
+		i.mu.handling.Go(h.run)
 	}
 	return h, nil
 }
@@ -158,8 +156,8 @@ func (i *storedInformer) GetController() cache.Controller { return i }
 // HasSynced implements cache.SharedInformer.
 func (i *storedInformer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
-// handlersSynced returns a checker for each handler, done when the handler has been given
-// the initial objects.
+// handlersSynced returns a checker for each handler that was added so far. A checker is done
+// when its handler has been given the initial objects.
 func (i *storedInformer) handlersSynced() []cache.DoneChecker {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 const eventBatch = 64
 
 // storedHandler calls one event handler of a storedInformer. It reads the log with a
-// cursor of its own. So a slow handler delays no other and needs no queue. If the log
-// drops events before the handler reads them, storedHandler compares what it has
+// cursor of its own. So a slow handler delays no other handler and needs no queue. If the
+// log drops events before the handler reads them, storedHandler compares what it has
 // delivered with the current objects.
 //
 // For a handler, an object that cannot be decoded does not exist.
@@ -139,7 +139,7 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 func (h *storedHandler) follow(r *cache.Resource, at cache.Position) {
 	buf := make([]cache.Event, eventBatch)
 	for {
-		// Taken before the log is read: if that has nothing new, this is what was delivered.
+		// Taken before the log is read. If the log has nothing new, all of it was delivered.
 		snapshot := r.Snapshot()
 		n, next, grown, err := r.Log().Read(at, buf)
 		if err != nil {

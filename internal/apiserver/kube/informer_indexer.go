@@ -21,13 +21,14 @@ import (
 )
 
 // storedIndexer is the store of a storedInformer. It holds no objects: it decodes them
-// from the byte cache, so it never lags the cache. Objects that cannot be decoded are not
-// in it.
+// from the byte cache at each call, so it never lags the cache. The caller owns what it gets.
+// Objects that cannot be decoded are not in the store.
 type storedIndexer struct {
 	// source returns the store of the kind. It returns nil before the store is made.
 	source func() *storage.Store
 	read   objectReader
-	// scheme converts stored objects to that version. nil means Kubernetes' own scheme.
+	// scheme converts stored objects to the version of read.empty. nil means Kubernetes' own
+	// scheme.
 	scheme *runtime.Scheme
 
 	mu struct {
@@ -46,7 +47,7 @@ type objectReader struct {
 	forHandlers func(*entry.Entry) object
 }
 
-// object is what an informer returns.
+// object is an object of Kubernetes' API, as informers return it.
 type object interface {
 	runtime.Object
 	metav1.Object
@@ -275,8 +276,8 @@ func (ix *storedIndexer) decode(s *storage.Store, e *entry.Entry) object {
 	return ix.readable(e, obj, err)
 }
 
-// decodeForHandlers decodes an entry as decode does, with the fields at least that handlers
-// read.
+// decodeForHandlers decodes an entry as decode does, but may leave out fields that handlers
+// do not read.
 func (ix *storedIndexer) decodeForHandlers(s *storage.Store, e *entry.Entry) object {
 	if e == nil || ix.read.forHandlers == nil {
 		return ix.decode(s, e)
@@ -289,8 +290,7 @@ func (ix *storedIndexer) decodeForHandlers(s *storage.Store, e *entry.Entry) obj
 	return ix.readable(e, obj, err)
 }
 
-// readable returns an object that was read of an entry. It returns nil if the entry could
-// not be read.
+// readable returns obj, the object of an entry. It logs err and returns nil if err is not nil.
 func (ix *storedIndexer) readable(e *entry.Entry, obj object, err error) object {
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("read %s for an informer: %w", e.Key, err))

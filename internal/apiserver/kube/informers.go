@@ -14,9 +14,9 @@ import (
 )
 
 // setStoredInformers registers our informers with the factory that the server's
-// components use. The first registration of a kind counts, so it must come before theirs.
-// Pods are most of what a cluster stores, and secrets hold most of the bytes that these
-// components need.
+// components use, and makes the informer of nodes drop large fields. The first registration
+// of a kind counts, so it must come before theirs. Pods are most of what a cluster stores,
+// and secrets hold most of the bytes that these components need.
 func setStoredInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
 	for resource, read := range map[string]objectReader{
 		"pods":    {empty: func() object { return &corev1.Pod{} }, forHandlers: graphPod},
@@ -36,7 +36,7 @@ func setStoredInformers(factory informers.SharedInformerFactory, stored func(sch
 
 var _ cache.TransformFunc = slimNode
 
-// slimNode drops the fields of a node that neither the node authorizer nor admission
+// slimNode drops large fields of a node that neither the node authorizer nor admission
 // reads.
 func slimNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)

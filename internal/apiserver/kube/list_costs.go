@@ -22,22 +22,23 @@ const (
 	upstreamSeatCount = 100
 )
 
-// listCosts reports smaller or fewer objects to the estimator than a resource has, if its
-// lists are sent from bytes. Other resources, such as custom ones, cost what they cost
-// upstream.
+// listCosts reports smaller or fewer objects to the estimator than a resource has, if it is
+// a built-in one that the cache holds. All others, such as custom resources, cost what they
+// cost upstream.
 type listCosts struct {
 	flowcontrolrequest.StorageObjectCountTracker
 	// cachedSize returns the number and the bytes of the objects that the cache holds.
 	// Upstream's tracker is up to a minute old, and has no sizes in the first minute.
 	cachedSize func(schema.GroupResource) (objects, bytes int64, ok bool)
-	// customStats returns the number of objects of a custom resource.
+	// customStats returns the number of objects of a custom resource, and their size.
 	customStats func(schema.GroupResource) (storage.Stats, bool)
-	bySize      bool
+	// bySize says that SizeBasedListCostEstimate is on.
+	bySize bool
 }
 
-func newListCosts(tracker flowcontrolrequest.StorageObjectCountTracker, held func(schema.GroupResource) (objects, bytes int64, ok bool),
-	custom func(schema.GroupResource) (storage.Stats, bool)) listCosts {
-	return listCosts{tracker, held, custom, utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate)}
+func newListCosts(tracker flowcontrolrequest.StorageObjectCountTracker, cachedSize func(schema.GroupResource) (objects, bytes int64, ok bool),
+	customStats func(schema.GroupResource) (storage.Stats, bool)) listCosts {
+	return listCosts{tracker, cachedSize, customStats, utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate)}
 }
 
 // Get implements flowcontrolrequest.StorageObjectCountTracker.

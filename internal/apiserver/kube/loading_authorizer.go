@@ -17,20 +17,21 @@ const maxRightsWait = 10 * time.Second
 
 // loadingAuthorizer delays requests that would be refused only because the server has just
 // started. Roles, and the graph of what nodes may read, come from informers that list first.
-// kube-apiserver answers 403 until then. Informers list again after it, and webhooks keep the
-// refusal for a while. A request that is allowed never waits. Priority and fairness comes
-// before authorization and bounds how many requests wait.
+// Until then kube-apiserver answers 403. Clients' informers list again after a 403, and
+// webhooks keep the refusal for a while. A request that is allowed never waits. The limit of
+// requests in flight comes before authorization and bounds how many requests wait.
 type loadingAuthorizer struct {
 	authorizer.Authorizer
-	// roles are what all authorization needs, and graph is what the authorization of
-	// nodes needs as well.
+	// roles are done when the objects are loaded that the authorization of all users reads.
+	// graph is the same for what the authorization of nodes reads as well.
 	roles, graph []cache.DoneChecker
 	maxWait      time.Duration
-	// loaded says that nothing is missing any more.
+	// loaded is set once all of roles and graph are done.
 	loaded atomic.Bool
 }
 
-// newLoadingAuthorizer wraps an authorizer that reads informers of a factory.
+// newLoadingAuthorizer wraps an authorizer that reads informers of a factory. rbac says that
+// RBAC is a part of it.
 func newLoadingAuthorizer(a authorizer.Authorizer, factory informers.SharedInformerFactory, rbac bool) *loadingAuthorizer {
 	loading := &loadingAuthorizer{Authorizer: a, maxWait: maxRightsWait}
 	if rbac {
@@ -73,7 +74,7 @@ func (l *loadingAuthorizer) ConditionsAwareAuthorize(ctx context.Context, a auth
 	return decision
 }
 
-// missing returns what the authorization of a request needs and is not loaded.
+// missing returns the checkers that the authorization of a request needs and that are not done.
 func (l *loadingAuthorizer) missing(a authorizer.Attributes) []cache.DoneChecker {
 	if l.loaded.Load() {
 		return nil

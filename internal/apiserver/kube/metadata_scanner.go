@@ -17,8 +17,9 @@ import (
 // namespace, as most have. empty is an object of the kind in internal form. It returns nil for
 // kinds that Kubernetes' scheme does not know in the group.
 //
-// It reads objects of the version in which Kubernetes stores the kind. Defaulting sets labels
-// in some older versions, and in kinds that have selectable fields and scanners of their own.
+// It reads objects of the group's preferred version, in which Kubernetes stores most kinds.
+// Objects of other versions must be decoded. Defaulting sets labels in some older versions,
+// and in kinds that have selectable fields and scanners of their own.
 func metadataScanner(group string, empty runtime.Object) func(value []byte) (entry.Scan, bool) {
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(empty)
 	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(group)
@@ -39,8 +40,8 @@ func scanReplicaSetFields(set *scannedFields) (fields.Set, bool) {
 	return fields.Set{"status.replicas": strconv.Itoa(int(int32(status.number[statusReplicas])))}, ok
 }
 
-// scanJobFields reads the selectable fields of a job. Decoding gives a job without labels the
-// labels of its pods.
+// scanJobFields reads the selectable fields of a job. It returns false for a job without
+// labels: decoding gives it the labels of its pods.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/batch/job.JobToSelectableFields; compare at each upgrade.
 // Upstream: k8s.io/kubernetes/pkg/apis/batch/v1.SetDefaults_Job; compare at each upgrade.
@@ -50,8 +51,8 @@ func scanJobFields(job *scannedFields) (fields.Set, bool) {
 	return fields.Set{"status.successful": strconv.Itoa(int(int32(status.number[statusSucceeded])))}, ok && fine && len(scan.Labels) > 0
 }
 
-// scanNamespaceFields reads the selectable fields of a namespace. Decoding sets the label with
-// its name, and its phase.
+// scanNamespaceFields reads the selectable fields of a namespace. It returns false if the
+// label with the name, or the phase, is missing: decoding sets them.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/core/namespace.NamespaceToSelectableFields; compare at each upgrade.
 // Upstream: k8s.io/kubernetes/pkg/apis/core/v1.SetDefaults_Namespace; compare at each upgrade.

@@ -54,7 +54,7 @@ func (o *Options) AddTo(fs *pflag.FlagSet) {
 // EtcdServers returns the value of --etcd-servers.
 func (o *Options) EtcdServers() []string { return o.run.Etcd.StorageConfig.Transport.ServerList }
 
-// UseEtcd sets the etcd that stores all resources.
+// UseEtcd replaces the value of --etcd-servers by one endpoint.
 func (o *Options) UseEtcd(endpoint string) {
 	o.run.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
 }
@@ -116,14 +116,14 @@ func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error
 	if errs := completed.Validate(); len(errs) > 0 {
 		return options.CompletedOptions{}, utilerrors.NewAggregate(errs)
 	}
-	// Metrics of informers have this name. A second server in the process has none of them.
+	// Metrics of informers have this name. A second server in the process has no such metrics.
 	completed.InformerName, _ = cache.NewInformerName("kube-apiserver")
 	return completed, nil
 }
 
 // newConfig builds the configuration of all servers, and starts nothing that serves.
-// prepare sees the informers before they are used; with nil, the configuration is the
-// stock one.
+// prepare is called with the informer factory before any informer is used. If prepare is
+// nil, the configuration is the stock one.
 func (o *Options) newConfig(ctx context.Context, prepare func(informers.SharedInformerFactory) error) (*app.Config, error) {
 	completed, err := o.complete(ctx)
 	if err != nil {

@@ -3,9 +3,8 @@ package kube
 import "google.golang.org/protobuf/encoding/protowire"
 
 // Field numbers of k8s.io/apimachinery/pkg/runtime/generated.proto,
-// k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and
-// k8s.io/api/core/v1/generated.proto. A field that was added keeps these valid; protobuf
-// never changes a number.
+// k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto, and of core/v1, apps/v1 and batch/v1
+// in k8s.io/api. Later versions of these files keep the numbers.
 const (
 	unknownTypeMeta, unknownRaw, unknownContentType = 1, 2, 4
 	typeAPIVersion, typeKind                        = 1, 2
@@ -46,8 +45,8 @@ func byteFields(encoded []byte, maxNumber protowire.Number) (fields [unknownCont
 	return fields, walked && ok
 }
 
-// scannedFields holds some fields of a message: bytes and number are indexed by field
-// number.
+// scannedFields holds some fields of a message: byte strings and varints, indexed by field
+// number. The byte strings are parts of the message.
 type scannedFields struct {
 	bytes  [20][]byte
 	number [20]uint64
@@ -55,9 +54,8 @@ type scannedFields struct {
 
 func (m *scannedFields) text(number int) string { return string(m.bytes[number]) }
 
-// scanMessage reads the fields in wanted, which may each occur once. It returns false for
-// a malformed message, and for one that repeats such a field, which only a decoder can
-// merge.
+// scanMessage reads the fields in wanted. It returns false for a malformed message, and for
+// one that repeats such a field, which only a decoder can merge.
 func scanMessage(encoded []byte, wanted ...int) (scannedFields, bool) {
 	var m scannedFields
 	var want, seen uint32
@@ -76,8 +74,9 @@ func scanMessage(encoded []byte, wanted ...int) (scannedFields, bool) {
 	return m, walked && once
 }
 
-// eachField calls visit for each field of a message. It returns false if the message is
-// malformed or has groups, which Kubernetes' types do not use.
+// eachField calls visit for each field of a message. content is the value of a byte string,
+// and nil for all others. varint is the value of a varint, and 0 for all others. eachField
+// returns false if the message is malformed or has groups, which Kubernetes' types do not use.
 func eachField(encoded []byte, visit func(number protowire.Number, content []byte, varint uint64)) bool {
 	for len(encoded) > 0 {
 		number, kind, n := protowire.ConsumeTag(encoded)

@@ -14,9 +14,8 @@ import (
 // an evaluator for ever for each kind that it was asked about.
 //
 // A configuration file may let the plugin limit what no quota covers, so this decorator
-// is only used without one. The plugin finds quotas with the lister that is used here,
-// and also asks the API until that lister has synced. Until then it is not skipped
-// either.
+// is only used without a configuration file. The plugin finds quotas with the informer that
+// is used here. Until that informer has synced, the plugin asks the API, and is not skipped.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/resourcequota.QuotaAdmission.Validate; compare at each upgrade.
 func skipWithoutQuota(factory informers.SharedInformerFactory) admission.Decorator {
@@ -31,7 +30,7 @@ func skipWithoutQuota(factory informers.SharedInformerFactory) admission.Decorat
 	})
 }
 
-// quotaGate is the plugin ResourceQuota without a configuration file.
+// quotaGate is the plugin ResourceQuota, which it calls only where there may be a quota.
 type quotaGate struct {
 	admission.ValidationInterface
 	quotas    cache.Indexer

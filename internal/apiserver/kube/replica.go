@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,8 +52,8 @@ type ReplicaConfig struct {
 	Stored func(schema.GroupResource) *storage.Store
 	// CustomResources configures the server of custom resources.
 	CustomResources crd.Config
-	// Requests answers all requests but the requests for the replica itself. It gets
-	// every request, with the user that Authenticator found.
+	// Requests answers all requests but those for Local paths, with the user that
+	// Authenticator found.
 	Requests http.Handler
 	// Authenticator wraps the authenticator that asks the upstream, for Requests. It must
 	// accept every request, because Requests decides about them.
@@ -62,7 +61,7 @@ type ReplicaConfig struct {
 	// Reviews ask the upstream about users and rights, for Requests and for the replica
 	// itself.
 	Reviews Reviews
-	// Outermost wraps all filters of Requests.
+	// Outermost wraps all filters of Requests. It must hide headers of impersonation from them.
 	Outermost func(http.Handler) http.Handler
 	// Local reports whether a path belongs to the replica itself, such as /readyz.
 	Local func(path string) bool
@@ -70,15 +69,14 @@ type ReplicaConfig struct {
 	Front     func(http.Handler) http.Handler
 	Protocols func(*http.Server, Protocols) error
 	Ready     []healthz.HealthChecker
-	// Logger receives definitions that cannot be read.
-	Logger *slog.Logger
 	// Panics and Failed mean the same as in Hooks.
 	Panics *panics.Counter
 	Failed func(group, resource string)
 }
 
 // Replica is a server that answers reads for another API server, and never writes. It has
-// Kubernetes' storages without their handlers, and none of Kubernetes' controllers.
+// Kubernetes' storages without their handlers. Of Kubernetes' controllers it only runs the
+// one of priority and fairness, if a flag asks for that.
 //
 //	request ─► frontServer ─┬─► filters ─► Requests: from bytes, or passed on
 //	                        └─► filters ─► /readyz, /metrics, reports   (Local paths)
@@ -120,8 +118,8 @@ func BuildReplica(o *ReplicaOptions, cfg ReplicaConfig) (*Replica, error) {
 }
 
 // chain builds two chains of Kubernetes' filters. One is the usual chain, for local paths.
-// The other is for Requests: it refuses a request only for lack of room, and never acts for
-// another user.
+// The other is for Requests: it refuses requests for lack of room or time, and not for a
+// user's rights. It never acts for another user.
 func (cfg ReplicaConfig) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	local := genericapiserver.DefaultBuildHandlerChain(api, c)
 	with := *c
@@ -236,8 +234,8 @@ func (r *Replica) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
 	return r.custom.Route(gvr)
 }
 
-// CustomVersion returns the version of a custom resource that is served and that clients prefer,
-// as discovery tells it. It returns "" if there is none.
+// CustomVersion returns the served version of a custom resource that discovery lists first. It
+// returns "" if there is none.
 func (r *Replica) CustomVersion(gr schema.GroupResource) (preferred string) {
 	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
 	if row == nil {
@@ -251,16 +249,16 @@ func (r *Replica) CustomVersion(gr schema.GroupResource) (preferred string) {
 	return preferred
 }
 
-// HaveSameSchema reports whether objects of a custom resource have the same fields and defaults in
-// two versions, between which no webhook converts. API servers prune and default what they send by
-// the version that is asked for, so objects of another version may lack fields.
+// HaveSameSchema reports whether versions a and b of a custom resource have the same schema, and no
+// webhook converts between them. API servers prune and default what they send by the schema of the
+// requested version, so objects of another version may lack fields.
 func (r *Replica) HaveSameSchema(gr schema.GroupResource, a, b string) bool {
 	row := r.custom.Catalog().Find(gr.Group, gr.Resource)
 	if row == nil || row.Webhook {
 		return false
 	}
-	one, other := row.Version(a), row.Version(b)
-	return one != nil && other != nil && one.Schema == other.Schema
+	versionA, versionB := row.Version(a), row.Version(b)
+	return versionA != nil && versionB != nil && versionA.Schema == versionB.Schema
 }
 
 // ServesCustom reports whether a group version is served out of definitions.
@@ -268,7 +266,8 @@ func (r *Replica) ServesCustom(gv schema.GroupVersion) bool {
 	return slices.ContainsFunc(r.custom.Catalog().Group(gv.Group), func(row *crd.Definition) bool { return row.Served(gv.Version) })
 }
 
-// Authorizer returns the authorizer, which asks the upstream.
+// Authorizer returns the authorizer of local paths. It asks the upstream about all but the
+// paths that are open to everybody.
 func (r *Replica) Authorizer() authorizer.UnconditionalAuthorizer { return r.generic.Authorizer }
 
 // CustomResources reports what definitions cost.
@@ -292,7 +291,7 @@ func (r *Replica) WaitReady(ctx context.Context) error {
 // Loopback returns a client configuration for this server.
 func (r *Replica) Loopback() *rest.Config { return rest.CopyConfig(r.generic.LoopbackClientConfig) }
 
-// Run serves until the context ends and all requests are done.
+// Run serves until the context ends or listening fails, and all requests are done.
 func (r *Replica) Run(ctx context.Context) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

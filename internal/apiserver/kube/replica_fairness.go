@@ -16,8 +16,8 @@ import (
 )
 
 // useFairness lets Kubernetes' priority and fairness queue and dispatch requests, with
-// the FlowSchemas and priority levels of the upstream. The informers that it returns must
-// run. They are nil if a flag does not ask for fairness.
+// the FlowSchemas and priority levels of the upstream. The caller must run the informers that
+// it returns. Without --enable-priority-and-fairness, it does nothing and returns nil.
 func (o *ReplicaOptions) useFairness(config *genericapiserver.Config) (informers.SharedInformerFactory, error) {
 	if !o.fairness {
 		return nil, nil
@@ -45,7 +45,7 @@ func (o *ReplicaOptions) useFairness(config *genericapiserver.Config) (informers
 }
 
 // readOnlyFlowcontrol is a client that does not write what Kubernetes' controller finds
-// out about FlowSchemas: the upstream's own controller does.
+// out about FlowSchemas. The upstream's own controller writes that.
 //
 // Upstream: k8s.io/apiserver/pkg/util/flowcontrol.configController.digestConfigObjects; compare at each upgrade.
 type readOnlyFlowcontrol struct {

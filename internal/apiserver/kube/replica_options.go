@@ -22,16 +22,18 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
-// ReplicaOptions are the options of a server that only reads. Some are kube-apiserver's,
-// about etcd, listening, timeouts, audit and logs. ReplicaOptions shares these with
-// Options, because feature gates are global to the process. By the others an aggregated API
-// server delegates authentication and authorization.
+// ReplicaOptions are the options of a server that only reads.
 type ReplicaOptions struct {
+	// Options are kube-apiserver's. The replica uses those about etcd, listening, timeouts,
+	// audit and logs. They are shared, because feature gates are global to the process.
 	*Options
+	// authentication and authorization are the options by which an aggregated API server
+	// delegates both to its upstream.
 	authentication *genericoptions.DelegatingAuthenticationOptions
 	authorization  *genericoptions.DelegatingAuthorizationOptions
-	upstream       *rest.Config
-	// fairness asks for priority and fairness.
+	// upstream is set by UseUpstream.
+	upstream *rest.Config
+	// fairness is --enable-priority-and-fairness.
 	fairness bool
 }
 
@@ -109,7 +111,7 @@ func (o *ReplicaOptions) ValidateFrontProxy() error {
 	return nil
 }
 
-// RightsTTL returns how long an answer of the upstream about rights holds.
+// RightsTTL returns how long a right that the upstream has granted is remembered.
 func (o *ReplicaOptions) RightsTTL() time.Duration { return o.authorization.AllowCacheTTL }
 
 // ServingCertificate returns the file of the certificate that clients see. The replica
@@ -159,12 +161,13 @@ func (o *ReplicaOptions) applyTo(config *genericapiserver.Config, reviews Review
 }
 
 // clientCAMap is the config map in which API servers publish who signs the certificates of
-// their clients.
+// their clients. clientCAKey is the key of that authority in it.
 const clientCAMap, clientCAKey = "extension-apiserver-authentication", "client-ca-file"
 
-// useClientCA makes the server trust the upstream's authority for client certificates. The
-// server is not ready before it knows that authority: until then, users with certificates
-// would be strangers. Kubernetes' own options do not wait.
+// useClientCA makes the server trust the authority for client certificates that a flag names,
+// or that the upstream publishes. The server is not ready before it has read a published
+// authority: until then, users with certificates would be strangers. Kubernetes' own options
+// do not wait.
 func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) (err error) {
 	if o.authentication.ClientCert.ClientCA != "" { // a flag names it
 		o.authentication.ClientCert.CAContentProvider, err = o.authentication.ClientCert.GetClientCAContentProvider()

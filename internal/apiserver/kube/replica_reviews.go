@@ -29,15 +29,16 @@ import (
 // Reviews decides when the upstream is asked about users and rights, and remembers its
 // answers.
 type Reviews interface {
-	// Tokens authenticates by bearer tokens. The error of review means that there was no
-	// answer.
+	// Tokens returns an authenticator by bearer tokens. review asks the upstream. An error of
+	// review means that there was no answer. Answers are remembered for ttl.
 	Tokens(review authenticator.Token, ttl time.Duration) authenticator.Request
-	// Rights authorizes.
+	// Rights returns an authorizer. review asks the upstream. Its grants are remembered for
+	// given, and its refusals for refused.
 	Rights(review authorizer.UnconditionalAuthorizer, given, refused time.Duration) authorizer.UnconditionalAuthorizer
 }
 
-// useReviews puts Reviews in the place of Kubernetes' own caches of token reviews and
-// access reviews. Their clients share 200 requests a second among all users.
+// useReviews puts reviews in the place of Kubernetes' own caches of such reviews. The clients of
+// these caches share 200 requests a second among all users.
 func (o *ReplicaOptions) useReviews(config *genericapiserver.Config, reviews Reviews) error {
 	upstream := rest.CopyConfig(o.upstream)
 	upstream.QPS = -1
@@ -70,8 +71,8 @@ func (o *ReplicaOptions) authenticator(client authenticationclient.Authenticatio
 	if err != nil {
 		return nil, err
 	}
-	asks := &tokenReviewer{client.RESTClient(), *o.authentication.WebhookRetryBackoff, o.authentication.TokenRequestTimeout}
-	known := requestunion.New(certificates, group.NewAuthenticatedGroupAdder(reviews.Tokens(asks, o.authentication.CacheTTL)))
+	reviewer := &tokenReviewer{client.RESTClient(), *o.authentication.WebhookRetryBackoff, o.authentication.TokenRequestTimeout}
+	known := requestunion.New(certificates, group.NewAuthenticatedGroupAdder(reviews.Tokens(reviewer, o.authentication.CacheTTL)))
 	return requestunion.NewFailOnError(known, anonymous.NewAuthenticator((&apiserver.AnonymousAuthConfig{Enabled: true}).Conditions)), nil
 }
 
@@ -80,25 +81,25 @@ func (o *ReplicaOptions) authenticator(client authenticationclient.Authenticatio
 //
 // Upstream: k8s.io/apiserver/pkg/server/options.DelegatingAuthorizationOptions.toAuthorizer; compare at each upgrade.
 func (o *ReplicaOptions) authorizer(client authorizationclient.AuthorizationV1Interface, reviews Reviews) (authorizer.Authorizer, error) {
-	asks, err := authorizerfactory.DelegatingAuthorizerConfig{
+	reviewer, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: client, WebhookRetryBackoff: o.authorization.WebhookRetryBackoff,
 	}.New()
 	if err != nil {
 		return nil, err
 	}
-	open, err := path.NewAuthorizer(o.authorization.AlwaysAllowPaths)
+	openPaths, err := path.NewAuthorizer(o.authorization.AlwaysAllowPaths)
 	if err != nil {
 		return nil, err
 	}
-	asked := reviews.Rights(asks, o.authorization.AllowCacheTTL, o.authorization.DenyCacheTTL)
+	byReview := reviews.Rights(reviewer, o.authorization.AllowCacheTTL, o.authorization.DenyCacheTTL)
 	return union.New(
-		union.NamedAuthorizer{AuthorizerName: "kubernetes.io/always-allow-paths", Authorizer: open},
-		union.NamedAuthorizer{AuthorizerName: "kubernetes.io/webhook", Authorizer: authorizer.AuthorizerFunc(asked.Authorize)},
+		union.NamedAuthorizer{AuthorizerName: "kubernetes.io/always-allow-paths", Authorizer: openPaths},
+		union.NamedAuthorizer{AuthorizerName: "kubernetes.io/webhook", Authorizer: authorizer.AuthorizerFunc(byReview.Authorize)},
 	)
 }
 
-// tokenReviewer asks the upstream about tokens. Unlike Kubernetes' own, its error always means
-// that there was no answer, so that an answer can be remembered.
+// tokenReviewer asks the upstream about tokens. Its error always means that there was no answer,
+// unlike the error of Kubernetes' own reviewer. So all answers can be remembered.
 type tokenReviewer struct {
 	client  rest.Interface
 	backoff wait.Backoff

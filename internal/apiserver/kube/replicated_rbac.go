@@ -33,12 +33,13 @@ var (
 // It decides by the state of the cache at the time of the call: an event that the cache
 // has applied is never missed.
 //
-// Kubernetes' informers would hold the objects a second time and lag the cache. Here each
-// call compares the cache's trees with the trees that were decoded, which are usually the
-// same. Otherwise it decodes the objects that differ. Kubernetes' authorizer asks for all
-// bindings of a namespace and compares each with the user. An index by subject leaves
-// only the bindings that name the user or a group, so a decision takes microseconds
-// however many bindings there are.
+// Kubernetes' informers would lag the cache. Here each call compares the cache's trees with
+// the trees that were decoded, which are usually the same. Otherwise it decodes the objects
+// that differ. Kubernetes' authorizer asks for all bindings of a namespace and compares each
+// with the user. An index by subject leaves only the bindings that name the user or a group.
+// So a decision takes microseconds however many bindings there are.
+//
+// The price: the objects are in memory a second time, decoded.
 //
 // Any goroutine may use it.
 type ReplicatedRBAC struct {
@@ -109,10 +110,12 @@ func (r *ReplicatedRBAC) update() {
 // decodedObjects are the objects of one resource, decoded, as they are in one tree. The
 // lock of the ReplicatedRBAC guards them.
 type decodedObjects struct {
-	stored     storedIndexer
+	stored storedIndexer
+	// subjectsOf returns the subjects under which bySubject lists an object.
 	subjectsOf func(object) []bindingSubject
-	tree       cache.Tree
-	byKey      map[string]decodedObject
+	// tree is the tree whose objects byKey and bySubject have.
+	tree  cache.Tree
+	byKey map[string]decodedObject
 	// bySubject has the bindings that name a subject, by key.
 	bySubject map[bindingSubject]map[string]object
 }
@@ -144,22 +147,22 @@ func (d *decodedObjects) update() {
 	for e := range newest.All("", "") {
 		known, ok := d.byKey[e.Key]
 		if !ok || known.entry != e {
-			d.unlist(known, e.Key)
+			d.removeFromIndex(known, e.Key)
 			known = decodedObject{e, d.stored.decode(source, e)}
-			d.list(known)
+			d.addToIndex(known)
 		}
 		byKey[e.Key] = known
 	}
 	for key, known := range d.byKey {
 		if _, ok := byKey[key]; !ok {
-			d.unlist(known, key)
+			d.removeFromIndex(known, key)
 		}
 	}
 	d.tree, d.byKey = newest, byKey
 }
 
-// list adds an object to the index by subject.
-func (d *decodedObjects) list(o decodedObject) {
+// addToIndex adds an object to the index by subject.
+func (d *decodedObjects) addToIndex(o decodedObject) {
 	if o.object == nil {
 		return
 	}
@@ -174,8 +177,8 @@ func (d *decodedObjects) list(o decodedObject) {
 	}
 }
 
-// unlist removes an object from the index by subject.
-func (d *decodedObjects) unlist(o decodedObject, key string) {
+// removeFromIndex removes an object from the index by subject.
+func (d *decodedObjects) removeFromIndex(o decodedObject, key string) {
 	if o.object == nil {
 		return
 	}

@@ -18,9 +18,9 @@ import (
 // Upstream: k8s.io/apiserver/pkg/server/filters.WithPanicRecovery; compare at each upgrade.
 const panicAnswer = "This request caused apiserver to panic. Look in the logs for details."
 
-// requestGuard is the guard at the request. Kubernetes answers a request whose handler panics
-// with 500 and then closes the connection, with the requests of others on it. Here the
-// connection stays. An answer that has begun is cut short, so that no client takes it for
+// requestGuard keeps a panic from closing a connection. Kubernetes answers a request whose
+// handler panics with 500, and then closes the connection with all other requests on it. Here
+// the connection stays. An answer that has begun is cut short, so that no client takes it for
 // complete.
 //
 //	guard.outside ─► Kubernetes' filters ─► guard.inside ─► handler
@@ -52,7 +52,8 @@ func SurvivePanics(counter *panics.Counter) {
 	utilruntime.PanicHandlers = append(append(handlers, utilruntime.PanicHandlers...), count)
 }
 
-// answerState tells how far an answer is. The responses of package h2 implement it.
+// answerState tells how far an answer is. The responses of package h2 implement it. A
+// statusRecorder does so for HTTP/1.1.
 type answerState interface {
 	// Status is the status of the answer. It is 0 before the answer has begun.
 	Status() int
@@ -60,7 +61,7 @@ type answerState interface {
 
 type answerStateKey struct{}
 
-// answerStateOf returns the state of a request's answer.
+// answerStateOf returns the state of a request's answer, or nil if it is unknown.
 func answerStateOf(w http.ResponseWriter, req *http.Request) answerState {
 	if state, ok := responsewriter.GetOriginal(w).(answerState); ok {
 		return state

@@ -13,8 +13,8 @@ import (
 // CurlyRouter compares a path with all routes of its group version, several hundred for
 // v1, which is a fifteenth of a write's cost.
 //
-// If a path leads to exactly one path template, the selection depends only on that, the
-// method and the media types. router finds the template in a tree, and caches
+// If a path leads to exactly one path template, the selection depends only on the template,
+// the method and the media types. router finds the template in a tree, and caches
 // CurlyRouter's answer there. It leaves all other paths to CurlyRouter, so it cannot
 // select another route than upstream. The zero value is ready to use.
 //
@@ -45,7 +45,7 @@ func (r *router) SelectRoute(services []*restful.WebService, req *http.Request) 
 		return r.CurlyRouter.SelectRoute(services, req)
 	}
 	key := selectionKey{req.Method, req.Header.Get(restful.HEADER_ContentType), req.Header.Get(restful.HEADER_Accept)}
-	if selected, ok := template.lookUp(key); ok {
+	if selected, ok := template.lookup(key); ok {
 		return selected.service, selected.route, nil
 	}
 	service, route, err := r.CurlyRouter.SelectRoute(services, req)
@@ -79,8 +79,8 @@ type template struct {
 	selections atomic.Pointer[map[selectionKey]selection]
 }
 
-// lookUp returns a remembered selection.
-func (t *template) lookUp(q selectionKey) (selection, bool) {
+// lookup returns a remembered selection.
+func (t *template) lookup(q selectionKey) (selection, bool) {
 	known := t.selections.Load()
 	if known == nil {
 		return selection{}, false

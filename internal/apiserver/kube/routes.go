@@ -19,15 +19,15 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 )
 
-// Route is a built-in resource in one API version, as Kubernetes installed it.
+// Route is a built-in resource in one API version, as Kubernetes installs it.
 type Route struct {
-	// Resource and Kind are its names in the API.
+	// Resource and Kind are the names of the resource in the API.
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
 	// Stored is the resource whose storage holds its objects.
 	Stored schema.GroupResource
-	// StorageVersion is the version of Stored in which they are stored. Only a Replica's
-	// routes have it.
+	// StorageVersion is the version in which these objects are stored. It is empty in a
+	// Server's routes, and in a Replica's routes of definitions.
 	StorageVersion schema.GroupVersion
 	// Namespaced says that its objects belong to namespaces.
 	Namespaced bool
@@ -39,13 +39,14 @@ type Route struct {
 	Scheme *runtime.Scheme
 	// Convertor converts objects to served versions, and the labels of field selectors.
 	Convertor runtime.ObjectConvertor
-	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if the
-	// rows of a list do not correspond to its objects one by one.
+	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if a row
+	// depends on more than its object and the object's age (Tables.Of).
 	Table rest.TableConvertor
 	// Warning is the warning for clients of a deprecated version. It is "" for other
 	// versions.
 	Warning string
-	// RemovedRelease is the release that removes a deprecated version.
+	// RemovedRelease is the release that removes a deprecated version. It is "" for other
+	// versions, and if no release is known.
 	RemovedRelease string
 }
 
@@ -58,7 +59,7 @@ func schemes() []*runtime.Scheme {
 	return []*runtime.Scheme{aggregatorscheme.Scheme, legacyscheme.Scheme, apiextensionsapiserver.Scheme}
 }
 
-// Routes lists the built-in resources that have GET, LIST or WATCH.
+// Routes lists the built-in resources that have GET, LIST or WATCH, in no order.
 func (s *Server) Routes() []Route {
 	var routes []Route
 	for i, server := range s.chain() {
@@ -70,7 +71,7 @@ func (s *Server) Routes() []Route {
 	return routes
 }
 
-// installedRoutes lists the resources that a server has installed.
+// installedRoutes lists the resources with GET, LIST or WATCH that a server has installed.
 func installedRoutes(server *genericapiserver.GenericAPIServer, serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) []Route {
 	byName := map[schema.GroupVersionResource]*Route{}
 	for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
@@ -86,7 +87,7 @@ func installedRoutes(server *genericapiserver.GenericAPIServer, serializer runti
 	return routes
 }
 
-// complete sets what follows from the names of the resource.
+// complete sets the fields that follow from Resource and Kind.
 func (r *Route) complete(serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) {
 	r.Stored = storageOf(r.Resource.GroupResource())
 	r.Serializer, r.Scheme, r.Convertor = serializer, scheme, scheme
@@ -94,7 +95,8 @@ func (r *Route) complete(serializer runtime.NegotiatedSerializer, scheme *runtim
 	r.setDeprecation(scheme)
 }
 
-// collect adds one installed route to byName. Subresources are left out.
+// collect adds one installed route to byName if it reads a resource. root is the path of its
+// group version. Subresources are left out.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func collect(byName map[schema.GroupVersionResource]*Route, root string, route restful.Route) {
@@ -190,7 +192,8 @@ func Altered(gr schema.GroupResource) func(runtime.Object) bool {
 }
 
 // serviceIsAltered recognizes services that were stored before cluster IPs and IP
-// families became lists, and external names that were stored with a traffic policy.
+// families became lists. It also recognizes external names that were stored with a traffic
+// policy or a cluster IP.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/core/service/storage.REST.defaultOnRead; compare at each upgrade.
 func serviceIsAltered(s *api.Service) bool {

@@ -36,7 +36,7 @@ type Hooks struct {
 	// Storage makes the storage of each resource.
 	Storage generic.StorageDecorator
 	// Stored returns the store that Storage made for a built-in resource. It returns nil
-	// if there is none. It is required with Storage, and called once the server runs.
+	// if there is none. It is required with Storage, and not called before the server runs.
 	Stored func(schema.GroupResource) *storage.Store
 	// Reads wraps the handlers that follow authentication, authorization, audit and
 	// fairness. It requires Storage.
@@ -50,12 +50,14 @@ type Hooks struct {
 	Front func(next http.Handler) http.Handler
 	// Ready are checks that are added to /readyz.
 	Ready []healthz.HealthChecker
-	// Logger receives documents that cannot be built. Nil means slog.Default.
+	// Logger receives documents that cannot be built, and steps after the start that have
+	// failed. Nil means slog.Default.
 	Logger *slog.Logger
-	// Panics counts panics of foreign code. Nil leaves what a panic does to Kubernetes.
+	// Panics counts panics of request handlers and of builders of documents. If it is nil, a
+	// panic of a request handler does what it does in Kubernetes.
 	Panics *panics.Counter
-	// Failed is called for each answer with 500. Both names are empty if the request was for
-	// no resource. It is required with Panics.
+	// Failed is called for each answer with 500 from Kubernetes' filters or what follows them.
+	// Both names are empty if the request was for no resource. It is required with Panics.
 	Failed func(group, resource string)
 }
 
@@ -71,8 +73,8 @@ func (h Hooks) guard() *requestGuard {
 type Protocols struct {
 	// Streams is the number of HTTP/2 streams per connection; 0 disables HTTP/2.
 	Streams int
-	// Inline returns a request that the server's handler answers without blocking, made
-	// from the one it is given. It returns nil for all other requests. See
+	// Inline returns nil for a request that may block the server's handler. For any other
+	// it returns a copy that the handler answers without blocking. Inline may be nil. See
 	// h2.Config.Inline.
 	Inline func(*http.Request) *http.Request
 }
@@ -87,8 +89,8 @@ type Server struct {
 	// nil in the stock server.
 	custom    *crd.Server
 	documents *documents
-	// builtInGroups are the API groups of Kubernetes itself. Its router passes no request
-	// in them on to custom resources.
+	// builtInGroups are the API groups of Kubernetes itself. Kubernetes' router passes no
+	// request in them on to custom resources. It is nil in the stock server.
 	builtInGroups map[string]bool
 }
 
@@ -158,8 +160,8 @@ func (h Hooks) cachedSize(gr schema.GroupResource) (objects, bytes int64, ok boo
 	return int64(snapshot.Len()), snapshot.Bytes, true
 }
 
-// customStats returns the number of objects of a custom resource. It returns false if the
-// resource is not served.
+// customStats returns the result of crd.Server.Stats. It returns false before the server of
+// custom resources is made.
 func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	if s.custom == nil {
 		return apistorage.Stats{}, false
@@ -234,8 +236,8 @@ func (s *Server) CustomResources() serverreport.CRDsReport { return s.custom.Cos
 // Hooks.Storage.
 func (s *Server) UnreadableDefinitions() map[string]error { return s.custom.Catalog().Unreadable() }
 
-// storageDecorator gives our storage to every resource. It is the only place where each
-// stored resource introduces itself.
+// storageDecorator gives our storage to every resource: all of Kubernetes' storages are made
+// with options from it.
 type storageDecorator struct {
 	generic.RESTOptionsGetter
 	storage generic.StorageDecorator
@@ -248,8 +250,8 @@ func (d storageDecorator) GetRESTOptions(gr schema.GroupResource, example runtim
 	return options, err
 }
 
-// Run serves until ctx ends and all requests are done. It returns ErrEtcdLost if etcd has
-// not answered for etcdLostTimeout after that.
+// Run serves until ctx ends or listening fails, and all requests are done. It returns
+// ErrEtcdLost if etcd does not answer for etcdLostTimeout while the server shuts down.
 func (s *Server) Run(ctx context.Context) error {
 	prepared, err := s.aggregator.PrepareRun()
 	if err != nil {

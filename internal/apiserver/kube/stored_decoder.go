@@ -18,7 +18,8 @@ import (
 // Upstream: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.Decode; compare at each upgrade.
 type storedDecoder struct{ *protobuf.Serializer }
 
-// setStoredDecoders makes all built-in resources use a storedDecoder.
+// setStoredDecoders makes the resources of Kubernetes' own scheme use a storedDecoder.
+// APIServices, definitions and custom resources have other schemes.
 func setStoredDecoders(factory *serverstorage.DefaultStorageFactory) {
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
 		all := schema.GroupResource{Group: gv.Group, Resource: serverstorage.AllResources}
@@ -47,8 +48,8 @@ func (d storedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, in
 	if !ok {
 		return d.Serializer.Decode(data, defaults, into)
 	}
-	// It fails for objects that the scheme does not know, such as runtime.Unknown, and
-	// for incomplete kinds.
+	// UseOrCreateObject fails for objects that the scheme does not know, such as
+	// runtime.Unknown, and for incomplete kinds.
 	obj, err := runtime.UseOrCreateObject(legacyscheme.Scheme, legacyscheme.Scheme, kind, into)
 	m, ok := obj.(unmarshaler)
 	if err != nil || !ok {

@@ -17,15 +17,14 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
 
-// Usable returns a function for a kind whose objects the server can do without. It returns an
-// error for an object that Kubernetes' controllers must not see, because the API would not have
-// let it in. Without one of these objects a right or a default is missing, or requests have
-// another priority. Or another server's API is not served, or an object that names it is
-// refused.
+// Usable returns a check of the objects of a kind, if the server can do without some of them. The
+// check returns an error for an object that the API would not have let in, and that Kubernetes'
+// controllers must not see. Without the object, a right or a default is missing, or requests have
+// another priority. Or another server's API is not served, or objects that name it are refused.
 //
-// It returns nil for other kinds. Configurations of admission are among them: without one, what
-// it forbids would be allowed. There the server keeps what it has read before, and waits at its
-// start, as in Kubernetes.
+// Usable returns nil for other kinds. Configurations of admission are among them: without one,
+// what it forbids would be allowed. Of these kinds the server keeps what it has read before, and
+// waits at its start, as in Kubernetes.
 func Usable(gr schema.GroupResource) func(key string, obj runtime.Object) error {
 	switch gr.Group {
 	case rbacv1.GroupName, flowcontrolv1.GroupName, apiregistration.GroupName:
@@ -39,8 +38,8 @@ func Usable(gr schema.GroupResource) func(key string, obj runtime.Object) error 
 	return nil
 }
 
-// checkPlace returns an error if an object is under the key of another one. The name of an
-// APIService tells its version and group, and the aggregator relies on that.
+// checkPlace returns an error if an object's name and namespace are not its key. It also returns
+// one if the name of an APIService is not its version and group: the aggregator relies on that.
 func checkPlace(key string, obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {

@@ -53,10 +53,10 @@ type watchRequest struct {
 	task routine.Task
 	// ctx is the innermost context. It is nil until the watch has left the filters.
 	ctx context.Context
-	// forget removes the watch from the watches that fairness counts. It is nil if
-	// fairness does not count the watch.
+	// forget removes the watch from the watches that fairness counts. It is nil until the
+	// watch has left the filters, and if fairness does not count the watch.
 	forget flowcontrol.ForgetWatchFunc
-	// guard is the chain's guard.
+	// guard is the chain's guard, and may be nil.
 	guard *requestGuard
 	// panicked is the value with which the watch panicked after it had left the filters.
 	panicked any

@@ -7,15 +7,15 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// aggregatedSpec is the v2 document of the next handler. In it Kubernetes' aggregator has
-// merged its own document and the documents of services, by priority. It is not kept, for
-// it is needed only to make a base.
+// aggregatedSpec is the v2 document of the next handler, as JSON. In it Kubernetes' aggregator
+// has merged its own document and the documents of services, by priority. It is not kept,
+// because it is needed only to make a base.
 type aggregatedSpec struct {
 	tag   string
 	plain []byte
 }
 
-// fetchAggregated asks the next handler. The document is empty if the handler has none.
+// fetchAggregated asks the next handler for its document. The result is empty if that fails.
 func fetchAggregated(next http.Handler) *aggregatedSpec {
 	answer, err := fetch(next, "/openapi/v2")
 	if err != nil {

@@ -30,11 +30,12 @@ type base struct {
 	// incomplete says that a conflicting definition cannot be read. Such a base is not kept.
 	incomplete bool
 	// renamed replaces references in fragments to schemas that the merger renamed. It is
-	// nil if there are none. renames identifies it.
+	// nil if there are none. renames identifies it, and is 0 then.
 	renamed   *strings.Replacer
 	renames   uint64
 	templates renamedTemplates
 
+	// json is the frame in JSON.
 	json frame
 	mu   struct {
 		sync.Mutex
@@ -43,23 +44,22 @@ type base struct {
 	}
 }
 
-// baseCache keeps the newest base. Bases change when services or conflicting definitions
-// do, and when a Shape is met for the first time.
+// baseCache keeps the newest base. A base is replaced when the services, the conflicting
+// definitions, or the Shapes of the other definitions change.
 type baseCache struct {
 	mu struct {
 		sync.Mutex
 		newest *base
 		// local are the names that local servers have. It is nil until they are known.
 		local *occupiedNames
-		// remote are the names that the services have whose document has the tag
-		// remoteTag.
+		// remote are the names in the next handler's document with the tag remoteTag.
 		remote    *occupiedNames
 		remoteTag string
 	}
 }
 
-// base returns the base for a view. Requests that need a new base wait for each other
-// here.
+// base returns the base for a view, and makes it if the newest one is another. It holds the
+// lock meanwhile, so other requests wait.
 func (s *Server) base(v *view, remote *aggregatedSpec) (*base, error) {
 	b := &s.bases
 	b.mu.Lock()
@@ -116,7 +116,7 @@ func (s *Server) locals() ([]*spec.Swagger, error) {
 	return specs, nil
 }
 
-// encode splits a merged document into the pieces of a frame.
+// encode sets tag, and json to the pieces of a merged document.
 func (b *base) encode(merged *spec.Swagger) error {
 	plain, err := merged.MarshalJSON()
 	if err != nil {

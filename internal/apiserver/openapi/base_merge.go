@@ -19,8 +19,9 @@ import (
 )
 
 // mergeBase merges specs in the order in which the stock server does. Custom resources go
-// into the last local server's spec. Then the specs are merged one after the other.
-// Before that, the specs of all local servers but the first are encoded and decoded.
+// into the last local server's spec. Then the specs of the local servers are merged one after
+// the other, and last the specs of services. All local specs but the first are encoded and
+// decoded before they are merged. mergeBase changes locals.
 //
 // Upstream: k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator.specAggregator.buildMergeSpecLocked; compare at each upgrade.
 func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {
@@ -95,8 +96,8 @@ func (s *Server) buildOrMiss(d *crd.Definition, made *base) (built *spec.Swagger
 	return built, err
 }
 
-// buildWhole builds the spec of all versions of a definition. It is nil if Kubernetes has
-// none.
+// buildWhole builds the spec of all served versions of a definition. It returns nil if
+// Kubernetes' builder fails.
 func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 	full, err := s.full(d)
 	if err != nil {

@@ -21,8 +21,8 @@ type builtinDocument struct {
 	json      []encode.Piece
 }
 
-// builtinDocuments are built when a v3 document is first asked for, and kept compressed:
-// they take less than 1 MB.
+// builtinDocuments are built when a v3 document or the list of them is first asked for. They
+// are kept compressed, in less than 1 MB.
 type builtinDocuments struct {
 	mu struct {
 		sync.Mutex
@@ -54,7 +54,7 @@ func (b *builtinDocuments) all(locals []Local) (map[string]*builtinDocument, err
 	return found, nil
 }
 
-// readDocuments reads all documents that a handler has.
+// readDocuments reads all documents that a handler has into found, by path.
 func readDocuments(handler http.Handler, found map[string]*builtinDocument) error {
 	var discovery handler3.OpenAPIV3Discovery
 	root, err := fetch(handler, "/openapi/v3")

@@ -16,11 +16,12 @@ import (
 type Catalog interface {
 	// All lists the definitions in any order.
 	All() []*crd.Definition
-	// FullOf decodes a definition as a row has it. The error is crd.ErrChanged if that state
-	// is no longer known.
+	// FullOf decodes a definition in a state that is served as a row says. The error is
+	// crd.ErrChanged if no such state is known any longer.
 	FullOf(*crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error)
-	// StoredOf calls use with the stored bytes of the same state, and returns its error. The
-	// bytes are valid until use returns.
+	// StoredOf calls use with the stored bytes of the same state. The bytes are valid until
+	// use returns. The error is crd.ErrChanged as for FullOf, another error of reading, or the
+	// error of use.
 	StoredOf(d *crd.Definition, use func(stored []byte) error) error
 	// AddHandler calls f for each definition that exists, and then for each change.
 	// before or after is nil for a definition that comes or goes. f must not block.
@@ -32,8 +33,8 @@ type Local struct {
 	// V2 builds the spec of the resources that are installed, without defaults. Each call
 	// returns a new spec, which the caller may change.
 	V2 func() (*spec.Swagger, error)
-	// V3 builds a handler of /openapi/v3 for those resources. It is nil if another server
-	// has it.
+	// V3 builds a handler of /openapi/v3 for those resources. It is nil if the handler after
+	// Server.Wrap serves their documents.
 	V3 func() (http.Handler, error)
 }
 

@@ -46,7 +46,8 @@ func (o *occupiedNames) conflicts(group, version string) bool {
 type baseSplit struct {
 	// remote is what the split was made with.
 	remote *occupiedNames
-	// conflicting are the definitions whose names or paths others have too.
+	// conflicting are the definitions whose names or paths another definition, a local server
+	// or a service has too.
 	conflicting []*crd.Definition
 	// shapes are the shapes of the other definitions.
 	shapes []publish.Shape
@@ -54,8 +55,8 @@ type baseSplit struct {
 	key string
 }
 
-// splitBy divides the view's definitions. The result is kept for one remote; local
-// servers never change.
+// splitBy divides the view's definitions. The result is kept for one remote. local is the same
+// in all calls.
 func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,7 +74,8 @@ func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 	return found
 }
 
-// divide returns the conflicting definitions, and the Shapes of the others.
+// divide returns the definitions that conflict with one another or with occupied names, and the
+// Shapes of all other definitions.
 func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []publish.Shape) {
 	kinds := map[string]int{}
 	for _, g := range v.groups {

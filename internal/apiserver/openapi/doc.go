@@ -10,8 +10,9 @@
 //
 // A fragment is the paths and the schemas of one definition in one form: JSON or
 // protobuf, v2 or v3. Fragments are cached compressed, within a budget of bytes. A client
-// that wants gzip gets their deflated bytes as they are; for other clients one piece at a
-// time is inflated. A definition that changes costs one new fragment and no other.
+// that wants v2 with gzip gets the deflated bytes as they are. For other clients, and for v3,
+// one piece at a time is inflated. A definition that changes costs new fragments of its own
+// and no others.
 //
 // A frame is what surrounds fragments. For v2 it is a base: Kubernetes' own merge of what
 // the servers in this process and the services of the aggregation layer publish.

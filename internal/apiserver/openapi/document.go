@@ -12,8 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// pieceSize is how many bytes of a long text one piece holds: at most that many are
-// inflated at a time.
+// pieceSize is how many bytes splitPieces puts into one piece. A piece is inflated as a whole.
 const pieceSize = 128 << 10
 
 // splitPieces makes pieces of a text.

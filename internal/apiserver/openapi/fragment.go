@@ -41,13 +41,14 @@ func (f fragment) withS2() (fragment, error) {
 // fragmentCost is about the memory of a cached fragment besides its bytes.
 const fragmentCost = 400
 
-// fragmentKey names a fragment. The owner is a definition, or part of a document that
-// belongs to none.
+// fragmentKey names a fragment.
 type fragmentKey struct {
-	form  form
+	form form
+	// owner is the name of a definition. It is "" for what belongs to no definition.
 	owner string
-	// version is a definition's version for v3 documents. It is empty for v2, whose
-	// fragments have all versions.
+	// version is the definition's version in v3, and "" in v2, whose fragments have all
+	// versions. Without an owner, it is the path of a built-in document, or the Shapes of a
+	// frame.
 	version string
 }
 

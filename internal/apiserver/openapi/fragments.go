@@ -65,18 +65,18 @@ func newFragments(limit int64, logger *slog.Logger, panics *panics.Counter) *fra
 	return f
 }
 
-// find returns a fragment if it is cached with this tag. slow says that addS2 is worth
+// find returns a fragment if it is cached with this tag. wantsS2 says that addS2 is worth
 // its cost: the plain text was asked for before, and there is room.
-func (f *fragments) find(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
+func (f *fragments) find(key fragmentKey, tag uint64, plain bool) (found fragment, ok, wantsS2 bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := f.findLocked(key, tag)
 	if k == nil {
 		return fragment{}, false, false
 	}
-	slow = plain && k.plainRead && !k.s2Tried && f.mu.used+k.fragment.cost() <= f.limit
-	k.plainRead, k.s2Tried = k.plainRead || plain, k.s2Tried || slow
-	return k.fragment, true, slow
+	wantsS2 = plain && k.plainRead && !k.s2Tried && f.mu.used+k.fragment.cost() <= f.limit
+	k.plainRead, k.s2Tried = k.plainRead || plain, k.s2Tried || wantsS2
+	return k.fragment, true, wantsS2
 }
 
 // findLocked is find without statistics. It returns nil if the fragment is not there.
@@ -91,8 +91,8 @@ func (f *fragments) findLocked(key fragmentKey, tag uint64) *cachedFragment {
 
 // addS2 returns a fragment with s2, and caches it if there is still room. Nothing is
 // dropped for it, because a dropped fragment takes longer to build.
-func (f *fragments) addS2(key fragmentKey, tag uint64, slow fragment) (fragment, error) {
-	quick, err := slow.withS2()
+func (f *fragments) addS2(key fragmentKey, tag uint64, deflated fragment) (fragment, error) {
+	quick, err := deflated.withS2()
 	if err != nil {
 		return fragment{}, err
 	}
@@ -195,7 +195,7 @@ type fragmentRequest struct {
 }
 
 // all returns the requested fragments and builds missing ones on all processors. plain
-// says that their text will be inflated.
+// says that their text will be inflated. A fragment is empty if its definition cannot be read.
 func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) {
 	found := make([]fragment, len(want))
 	var group errgroup.Group
@@ -204,12 +204,12 @@ func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) 
 		if w.build == nil {
 			continue
 		}
-		var ok, slow bool
-		if found[i], ok, slow = f.find(w.key, w.tag, plain); ok && !slow {
+		var ok, wantsS2 bool
+		if found[i], ok, wantsS2 = f.find(w.key, w.tag, plain); ok && !wantsS2 {
 			continue
 		}
 		group.Go(func() (err error) {
-			if slow {
+			if wantsS2 {
 				found[i], err = f.addS2(w.key, w.tag, found[i])
 			} else {
 				found[i], err = f.get(w.key, w.tag, w.build)
@@ -225,7 +225,7 @@ func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) 
 	return found, group.Wait()
 }
 
-// forget drops all fragments of an owner.
+// forget drops the fragments of a definition, which has had these versions.
 func (f *fragments) forget(owner string, versions []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

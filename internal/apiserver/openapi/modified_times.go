@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// modifiedTimes keeps a time for each document, which changes only with its content. The zero value
-// is empty.
+// modifiedTimes has for each document the time at which its content was first asked for. The
+// zero value is empty.
 type modifiedTimes struct {
 	mu struct {
 		sync.Mutex
@@ -20,7 +20,7 @@ type modifiedTime struct {
 	time time.Time
 }
 
-// get returns the time of a document with this tag.
+// get returns the time of a document with this tag: now, if the document had another tag.
 func (d *modifiedTimes) get(path, tag string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

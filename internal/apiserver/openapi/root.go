@@ -76,8 +76,8 @@ func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	return made, nil
 }
 
-// fetchNextRoot returns the root of the next handler. It returns nil if that handler has
-// no root.
+// fetchNextRoot returns the root of the next handler. It returns nil if that handler does not
+// answer with 200.
 func fetchNextRoot(r *http.Request, next http.Handler) []byte {
 	plain := r.Clone(r.Context())
 	plain.Method = http.MethodGet

@@ -86,7 +86,7 @@ func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 // errUnreadable says that a stored definition cannot be decoded. The documents leave it out.
 var errUnreadable = errors.New("definition cannot be read")
 
-// full decodes exactly the definition whose row is d.
+// full decodes the definition whose row is d, in a state that is served as d says.
 func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, err := s.config.Catalog.FullOf(d)
 	if errors.Is(err, crd.ErrChanged) {
@@ -103,7 +103,8 @@ func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinit
 // however often definitions change meanwhile.
 const maxAttempts = 100
 
-// withView calls build with a view, and with new ones while definitions of theirs are unknown.
+// withView calls build with the newest view, again and again while build returns
+// crd.ErrChanged, and maxAttempts times at most.
 func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	var err error
 	for range maxAttempts {

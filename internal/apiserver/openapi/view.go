@@ -13,8 +13,8 @@ import (
 )
 
 // view is the definitions that are published at one moment. It is immutable except for mu.
-// Requests use one view from beginning to end and start again with a new one if it turns
-// out to be outdated.
+// A document is put together from one view. It is begun again with a new view if a definition
+// is no longer known as the view has it.
 type view struct {
 	// published are in the order of their names.
 	published []*crd.Definition
@@ -23,10 +23,11 @@ type view struct {
 
 	mu struct {
 		sync.Mutex
+		// split is the last result of splitBy.
 		split *baseSplit
-		base  *base
 		// tag is the entity tag of the v2 document on base.
-		tag string
+		base *base
+		tag  string
 	}
 }
 
@@ -50,15 +51,17 @@ type member struct {
 type viewTracker struct {
 	catalog        Catalog
 	programVersion string
-	changes        atomic.Uint64
-	mu             struct {
+	// changes counts the changes of the catalog.
+	changes atomic.Uint64
+	mu      struct {
 		sync.Mutex
+		// view has at least the changes up to this number.
 		view    *view
 		changes uint64
 	}
 }
 
-// get returns a view that is as new as the catalog.
+// get returns a view that is at least as new as the catalog was when get was called.
 func (v *viewTracker) get() *view {
 	changes := v.changes.Load()
 	v.mu.Lock()

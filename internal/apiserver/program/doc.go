@@ -4,10 +4,11 @@
 //
 // RunWithFeeds starts from top to bottom and stops from bottom to top:
 //
-//	feeds, caches      loaded before requests
+//	feeds, caches      loaded before requests; then Loaded is called
 //	checkpoints        if any are kept
 //	checks of caches, accounts of watches
 //	trimmer            gives memory back
+//	encoding ahead     once the server is ready
 //	Beside             what one of the programs has, and the other has not
 //	Kubernetes' server with the read tier in it
 package program

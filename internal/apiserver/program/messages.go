@@ -28,9 +28,9 @@ func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Backgrou
 // internal/cli/server changes os.Args later.
 var startedAs = slices.Concat(os.Args, []string{"millrace"})[0]
 
-// Name returns the name of the program for advice: the one that the process was started
-// by. Under the name kube-apiserver the program has no other commands, so advice names
-// millrace instead.
+// Name returns the program as a user calls it, for advice: os.Args[0] as the process was
+// started. Under the name kube-apiserver the program has no other commands, so Name returns
+// millrace then.
 func Name() string {
 	if filepath.Base(startedAs) == "kube-apiserver" {
 		return "millrace"
@@ -46,7 +46,7 @@ func (o *Options) PrintStart(out io.Writer) {
 	}
 }
 
-// Warn logs what the user can change. Where the log goes to a file, it is printed as well.
+// Warn logs what the user can change. If the log goes to a file, Warn prints it to out as well.
 func (o *Options) Warn(out io.Writer, logger *slog.Logger, message string) {
 	logger.Warn(message)
 	if o.LogFile != "" {
@@ -74,8 +74,8 @@ func (o *Options) Explain(err error) error {
 	return fmt.Errorf("%w: see millrace %s --help", err, o.command)
 }
 
-// flagsWithValueIn returns the flags set by the user whose values occur in text. Only flags of
-// type string count, from three bytes on: other values occur by chance.
+// flagsWithValueIn returns the flags that the user or SetDefault has set, and whose values occur
+// in text. Only flags of type string count, from three bytes on: other values occur by chance.
 func (o *Options) flagsWithValueIn(text string) []string {
 	var flags []string
 	o.flags.Visit(func(f *pflag.Flag) {

@@ -39,13 +39,14 @@ type Options struct {
 	// EncodeAhead encodes what many clients list before they ask. Measurements of the first
 	// request turn it off.
 	EncodeAhead bool
-	// RelistPercent is the percentage of the instances of one client program that may
-	// list again within a minute when many instances list again together. 0 bounds
-	// nothing.
+	// RelistPercent is the percentage of the instances of one client program that may list
+	// again within a minute when many list again together. It stands for ten instances at
+	// least. 0 bounds nothing.
 	RelistPercent float64
-	// WatchSLO says how long an event of a watch may take.
+	// WatchSLO says how long an event of a watch may take, as slo.ParseObjectives reads it.
 	WatchSLO string
-	// CacheCheckInterval is how often caches are checked. 0 checks nothing.
+	// CacheCheckInterval is how often caches are checked, and servers' Leases written. 0 does
+	// neither.
 	CacheCheckInterval time.Duration
 	// TimerSlack is how late the kernel may wake the process for a timer. It concerns
 	// the whole process, so the caller sets it before Run. 0 leaves it as it is.
@@ -53,8 +54,8 @@ type Options struct {
 	// LogFile is the file that the log is written to. "" leaves the log on standard
 	// error.
 	LogFile string
-	// Cache is changed by hidden flags alone, which tests set. They alter costs and no
-	// answer.
+	// Cache has the values of hidden flags, which tests set. They alter costs, and how old a
+	// revision a watch may begin at.
 	Cache cache.Config
 	// CompiledBytes bounds the compiled schemas of custom resources. 0 means the default
 	// of memory.Shares. A hidden flag of `millrace serve` sets it.
@@ -67,7 +68,7 @@ type Options struct {
 }
 
 // NewOptions makes options with their defaults. The default of the wire cache depends on
-// the machine's memory.
+// memory.Available.
 func NewOptions() *Options {
 	return &Options{
 		Kube:          kube.NewOptions(),
@@ -197,8 +198,8 @@ func (o *Options) MemoryShares(total int64) memory.Shares {
 	return shares
 }
 
-// SetShutdownDefaults makes the server end watches when it is asked to stop. Kubernetes'
-// default waits a minute for clients to end them, which they never do.
+// SetShutdownDefaults makes the server end watches when it is told to end, unless the user has
+// set the flag. Kubernetes' default waits a minute for clients to end them, which they never do.
 func (o *Options) SetShutdownDefaults() error {
 	return o.SetDefault("shutdown-watch-termination-grace-period", "10s")
 }

@@ -26,7 +26,7 @@ type Server interface {
 	Loopback() *rest.Config
 }
 
-// NewBackends makes the backends, which have no source yet. The options are valid.
+// NewBackends makes the backends, which have no source yet. The options must be valid.
 func (o *Options) NewBackends(shares memory.Shares, logger *slog.Logger) *source.Backends {
 	cfg := o.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
@@ -55,10 +55,10 @@ type Run struct {
 	Loaded func(context.Context) error
 	// Welcome is called once the server is ready.
 	Welcome func()
-	// Beside runs beside the server until its first context ends. The second one ends before
-	// that, when serving is to end and requests in flight are answered.
+	// Beside runs beside the server until ctx ends, which is when the server has ended. serving
+	// ends before, when the server begins to end.
 	Beside func(ctx, serving context.Context)
-	// MappedFiles are files whose pages are worth giving back.
+	// MappedFiles are memory.TrimmerConfig.Files.
 	MappedFiles []string
 }
 

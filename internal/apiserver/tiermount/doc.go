@@ -4,7 +4,7 @@
 //
 //	New ──► ReadTier ──Hooks──► kube.Build ──► server ──SetRoutes──► ReadTier
 //
-// The caller makes a ReadTier over the Backends of package source, and sets what a replica
-// has beside a server. It builds a server with the ReadTier's Hooks, and calls SetRoutes
-// with that server. The package starts nothing.
+// The caller makes a ReadTier over the Backends of package source, and sets its accounts and
+// what only replicas have. It builds a server with the ReadTier's Hooks, or a replica with the
+// same parts, and calls SetRoutes with it. The package starts nothing.
 package tiermount

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// This file tells people of stored objects that cannot be read, and of panics: as findings of
-// the page, and as metrics.
+// This file reports stored objects that cannot be read, and panics, as findings of the page. For
+// definitions it has a metric.
 
 const (
 	// maxNamedObjects is how many objects of a resource a finding names.
@@ -28,7 +28,7 @@ var definitionsDesc = describe("definitions_unreadable", "Stored definitions of 
 
 // definitionSource has the definitions that cannot be read.
 type definitionSource interface {
-	// UnreadableDefinitions returns their errors by key.
+	// UnreadableDefinitions returns why definitions cannot be read, by key.
 	UnreadableDefinitions() map[string]error
 }
 
@@ -48,7 +48,8 @@ func (c *definitionCollector) CollectWithStability(ch chan<- metrics.Metric) {
 	ch <- metrics.NewLazyConstMetric(definitionsDesc, metrics.GaugeValue, float64(len(c.source.UnreadableDefinitions())))
 }
 
-// sloReport returns the report about watches, with what is wrong with stored objects.
+// sloReport returns the report about watches, with what is wrong with stored objects, and the
+// newest panic.
 func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLOReport {
 	result := r.Backends.WatchAccounts.SLO()
 	for _, b := range r.Backends.All() {
@@ -72,8 +73,8 @@ func (r *ReadTier) sloReport(definitions definitionSource) serverreport.SLORepor
 	return result
 }
 
-// unreadableFinding tells of the objects of a resource that cannot be read. Their errors are
-// left to the log: they may quote what is in the objects.
+// unreadableFinding returns a finding about the objects of a resource that cannot be read, or
+// false if there are none. Their errors are only logged: they may quote what is in the objects.
 func unreadableFinding(resource *cache.Resource) (serverreport.Finding, bool) {
 	snapshot := resource.Snapshot()
 	if snapshot.Unreadable == 0 {
@@ -92,7 +93,7 @@ func unreadableFinding(resource *cache.Resource) (serverreport.Finding, bool) {
 	}, true
 }
 
-// someOf names the first of some things.
+// someOf returns the first maxNamedObjects names as text.
 func someOf(names []string) string {
 	if len(names) > maxNamedObjects {
 		return strings.Join(names[:maxNamedObjects], ", ") + ", …"
@@ -100,7 +101,8 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// panicFinding tells of the newest panic, if it is recent.
+// panicFinding returns a finding about the newest panic. It returns false if there was none
+// within panicShownFor.
 func panicFinding(panics *panics.Counter) (serverreport.Finding, bool) {
 	counts, last := panics.Counts()
 	if last.Time.IsZero() || time.Since(last.Time) > panicShownFor {

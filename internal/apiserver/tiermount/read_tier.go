@@ -46,29 +46,30 @@ type ReadTier struct {
 	budget    *encode.Budget
 	recent    *encode.RecentFrames
 	proofs    *transcode.Proofs
-	// shared returns what all routes have in common.
+	// shared returns what all routes have in common. The first call makes it.
 	shared func() *read.SharedConfig
-	// ReadAccounts are the accounts of GETs and LISTs. They are set before hooks are
-	// called.
+	// ReadAccounts are the accounts of GETs and LISTs. The caller sets them before it builds
+	// the server.
 	ReadAccounts *usage.Accounts
-	// Front serves the page that shows the reports.
+	// Front wraps a handler, and serves the page that shows the reports.
 	Front func(http.Handler) http.Handler
 	// Counters are the metrics of the tier.
 	Counters *read.Metrics
 	// Failures counts answers with 500.
 	Failures *FailureCounts
-	// ReplicaReport makes the report about the upstream. It returns nil if there is none.
+	// ReplicaReport makes the report about the upstream. It is nil if there is no upstream.
 	ReplicaReport func() serverreport.ReplicaReport
-	// Skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
+	// Skew is SharedConfig.Skew of all routes. It is nil if there is no upstream. It must be
+	// set before the first route is made.
 	Skew *read.Skew
 	// Verbatim returns the RouteConfig.Verbatim of a route in one format. It returns nil if
-	// the route is not to be made. It is nil itself unless the upstream is of another
-	// version.
+	// the route is not to be made. Verbatim itself is nil unless built-in resources are
+	// answered as an upstream of another version sends them.
 	Verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
 }
 
-// New makes the tier and registers the metrics of reads. proofs is nil if nothing is
-// to be transcoded.
+// New makes the tier and registers its metrics. From then on panics of Kubernetes' controllers
+// do not end the process (kube.SurvivePanics). proofs is nil if nothing is to be transcoded.
 func New(b *source.Backends, shares memory.Shares, o WatchOptions, proofs *transcode.Proofs) (*ReadTier, error) {
 	budget := b.Cache.Budget
 	cachermetrics.Register()
@@ -135,7 +136,7 @@ func (r *ReadTier) ReleaseTransient() {
 }
 
 // ForgetResources drops the accounts of resources that are gone, and of their
-// subresources.
+// subresources. ReadAccounts must be set.
 func (r *ReadTier) ForgetResources(gone map[schema.GroupResource]bool) {
 	isGone := func(resource string) bool {
 		gr := schema.ParseGroupResource(resource)
@@ -186,9 +187,11 @@ func (r *ReadTier) Ready() []healthz.HealthChecker {
 
 // WatchOptions are the flags that concern watches.
 type WatchOptions struct {
+	// MinTimeout is --min-request-timeout.
 	MinTimeout time.Duration
 	// DrainTime is read.Config.DrainTime.
-	DrainTime   time.Duration
+	DrainTime time.Duration
+	// Compression is --watch-compression.
 	Compression read.WatchCompression
 }
 
@@ -222,8 +225,9 @@ func (r *ReadTier) tablesOf(tables *transcode.Tables, route *kube.Route) *transc
 	return kind
 }
 
-// SetRoutes gives the tier a route for every installed resource that is stored, and
-// the finder of the routes of custom resources. It also installs the reports.
+// SetRoutes gives the tier a route for every built-in resource that is stored, unless Verbatim
+// leaves it out. It gives the tier the finder of the routes of custom resources, and the
+// authorizer. It also installs the reports. It must be called once, before the server runs.
 func (r *ReadTier) SetRoutes(server RouteSource) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
 	tables := transcode.NewTables()

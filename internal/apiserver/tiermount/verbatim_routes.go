@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
-// useVerbatim makes a route's configuration verbatim, and makes the route of protobuf
-// beside it. It returns false if the route is not to be made.
+// useVerbatim makes a route's configuration verbatim. If the resource is also stored as
+// protobuf, it makes a second route for that. It returns false if no route is to be made.
 func (r *ReadTier) useVerbatim(cfg *read.RouteConfig, route *kube.Route) (bool, error) {
 	if cfg.Verbatim = r.Verbatim(route, sentobject.JSON); cfg.Verbatim == nil {
 		return false, nil

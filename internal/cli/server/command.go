@@ -78,7 +78,7 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 			if options.ReadPath == string(serve.ReadPathMillrace) {
 				relaxTimers(options.TimerSlack, program.NewLogger())
 			}
-			// What has an etcd already is run by something that keeps its log.
+			// With --etcd-servers, what runs the program also keeps its log.
 			if len(options.Kube.EtcdServers()) == 0 {
 				if options.LogFile, err = logToFile(cmd, options.DataDir); err != nil {
 					return err

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/feed/etcdserver"
 )
 
-// etcdAddressFile says in JSON where etcd serves, once it does. It is in the directory of the
-// sockets.
+// etcdAddressFile is the file with etcd's URL, in JSON. It is in the directory of the sockets
+// once etcd serves.
 const etcdAddressFile = "address.json"
 
 // newEtcdCommand makes the hidden command "etcd", by which benchmarks run the embedded etcd in a
@@ -39,7 +39,7 @@ func newEtcdCommand() *cobra.Command {
 	return cmd
 }
 
-// runEtcd serves until ctx ends.
+// runEtcd serves until ctx ends or etcd fails.
 func runEtcd(ctx context.Context, cfg etcdserver.Config) error {
 	etcd, err := etcdserver.Open(ctx, cfg)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 // logFileName is the log of a server that was started at a terminal, in its data directory.
 const logFileName = "millrace.log"
 
-// logToFile redirects standard error to a file in a directory, if it is a terminal and the user
-// has not asked for the log with -v. It returns the file's name, or "" if nothing changed.
-// Errors of the command are still printed where they were.
+// logToFile redirects standard error from a terminal to a file in dir, unless the user has asked
+// for the log with -v. It returns the file's path, or "" if nothing changed.
+// Errors of the command are still printed to the terminal.
 //
-// A file stands in the place of the terminal's descriptor, since Kubernetes, etcd and Go's
-// runtime each write to it in their own way.
+// The file takes the terminal's descriptor, since Kubernetes, etcd and Go's runtime each write
+// to that descriptor in their own way.
 func logToFile(cmd *cobra.Command, dir string) (name string, err error) {
 	if cmd.Flags().Changed("v") || !display.IsTerminal(os.Stderr) {
 		return "", nil

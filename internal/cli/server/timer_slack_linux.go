@@ -18,8 +18,8 @@ const relaxedVariable = "MILLRACE_TIMERS_RELAXED"
 //
 // A thread inherits its slack from the thread that starts it, and Go's first threads
 // start before any code of ours. So the program restarts itself once (exec, in the same
-// process), and relaxTimers returns only after the restart. On failure the program goes
-// on with the slack it has.
+// process), and relaxTimers returns when it is called again. Without a restart it returns if
+// slack is 0, if the kernel has that slack already, or after a failure.
 func relaxTimers(slack time.Duration, logger *slog.Logger) {
 	relaxed := os.Getenv(relaxedVariable) != ""
 	_ = os.Unsetenv(relaxedVariable) // it fails only for an invalid name

@@ -22,11 +22,11 @@ const (
 	// label marks the Leases of servers. annotation has a Member as JSON.
 	label      = "millrace.io/server"
 	annotation = "millrace.io/server-state"
-	// lifetime is for how many intervals a Lease counts without being renewed.
+	// lifetime is how many intervals a Lease counts without being renewed.
 	lifetime = 3
 	// forgetAfter is the time after which any server deletes a Lease that did not change.
 	forgetAfter = time.Hour
-	// maxMembers bounds the Leases that are read. There are few API servers.
+	// maxMembers bounds the Leases that are used. There are few API servers.
 	maxMembers = 100
 	// maxWatches is the largest number of watches that is believed.
 	maxWatches = 1_000_000
@@ -36,12 +36,12 @@ const (
 	requestTimeout = 5 * time.Second
 )
 
-// Member is what a server tells others about itself.
+// Member is the state that a server reports to others.
 type Member struct {
-	// Name is the name of its Lease. It is not part of the JSON.
+	// Name is the name of the server's Lease. It is not part of the JSON.
 	Name string `json:"-"`
-	// Ready says that the server takes clients: it is not shutting down, and its caches
-	// are right.
+	// Ready says that the server takes clients: its feeds are healthy, and no cache is known
+	// to be wrong. A server that shuts down deletes its Lease.
 	Ready bool `json:"ready"`
 	// Watches is the number of watches that it could send to other servers.
 	Watches int `json:"watches"`
@@ -65,26 +65,28 @@ type Config struct {
 	Name string
 	// Interval is the time between two writes.
 	Interval time.Duration
-	// Self returns what this server tells.
+	// Self returns the state of this server. Its Name is not used.
 	Self func() Member
-	// Observe receives what the other servers tell, without servers that have ended.
+	// Observe receives the states of the other servers that run, in each round that succeeds.
+	// Run's goroutine calls it.
 	Observe func([]Member)
 	// Logger receives failures. Nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// Directory writes a server's Lease, and reads the Leases of others.
+// Directory writes a server's Lease, and reads the Leases of others. Its fields belong to Run's
+// goroutine.
 type Directory struct {
 	cfg Config
-	// failed says that the last round failed, so that a failure is logged once.
+	// failed says that the last round failed. Only the first of several failures is logged.
 	failed bool
 	// seen has what is known of the Leases of others, by name.
 	seen map[string]leaseAge
 }
 
-// leaseAge is what a server knows, by its own clock, about the Lease of another server.
-// Clocks of servers differ, so that what a Lease says about time says little; Kubernetes'
-// leader election goes by the same rule.
+// leaseAge is what a server knows, by its own clock, about the Lease of another server. The
+// time stamps in a Lease are not used, because clocks of servers differ. Kubernetes' leader
+// election goes by the same rule.
 type leaseAge struct {
 	resourceVersion string
 	// changedAt is when the Lease was first seen with this resource version.
@@ -173,8 +175,8 @@ func (d *Directory) write(ctx context.Context) error {
 	return nil
 }
 
-// read returns the other servers that run, and deletes old Leases of servers that have
-// ended.
+// read returns the states of the other servers that run, and deletes Leases that have not
+// changed for forgetAfter.
 func (d *Directory) read(ctx context.Context) (others []Member, err error) {
 	list, err := d.cfg.Leases.List(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: "0"})
 	if err != nil {
@@ -188,9 +190,9 @@ func (d *Directory) read(ctx context.Context) (others []Member, err error) {
 	return others, nil
 }
 
-// judge returns the servers whose Leases have been renewed lately, and the Leases of
+// judge returns the states of servers whose Leases have been renewed lately, and the Leases of
 // servers that ended long ago. A Lease that is seen for the first time may be of a server
-// that has ended, so it counts once it is renewed.
+// that has ended, so it counts once it is renewed. judge replaces d.seen.
 func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others []Member, dead []*coordinationv1.Lease) {
 	seen := make(map[string]leaseAge, len(leases))
 	for i := range leases {
@@ -215,8 +217,8 @@ func (d *Directory) judge(leases []coordinationv1.Lease, now time.Time) (others 
 	return others, dead
 }
 
-// memberOf reads what a server tells. It returns false for what no server of this
-// version would write.
+// memberOf reads the state in a Lease. It returns false for what no server of this version
+// would write.
 func memberOf(lease *coordinationv1.Lease) (m Member, ok bool) {
 	if err := json.Unmarshal([]byte(lease.Annotations[annotation]), &m); err != nil || m.Watches < 0 || m.Watches > maxWatches {
 		return Member{}, false

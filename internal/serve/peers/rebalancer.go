@@ -2,17 +2,17 @@ package peers
 
 import "cmp"
 
-// Rebalancer decides how many watches a server sends elsewhere. After a rolling restart all
-// watches are on the servers that stayed: clients keep a connection for as long as it holds.
+// Rebalancer decides how many watches a server sends elsewhere. A server that has just started
+// has no watches, because clients keep a connection to another server for as long as it holds.
 //
-// A server with more than its share closes some connections in each round. A balancer in
-// front brings their clients to other servers, or back here. So each round sends half of
-// the excess, and ends well before the shares are equal. Where no balancer brings clients
-// elsewhere, rounds change nothing, and become rare.
+// A server with more than its share sends some watches elsewhere in each round: it asks their
+// clients to connect again. A balancer in front brings the clients to other servers, or back
+// here. So each round sends half of the excess, and ends well before the shares are equal.
+// Where no balancer brings clients elsewhere, rounds change nothing, and become rare.
 //
 // The zero value sends nothing. One goroutine uses a Rebalancer.
 type Rebalancer struct {
-	// Above is how many percent above its share a server may be. 0 never sends any.
+	// Above is how many percent above its share a server may be. 0 sends no watches.
 	Above int
 
 	// Window is the number of rounds in which no more watches are sent than the server has had
@@ -23,13 +23,13 @@ type Rebalancer struct {
 
 	// rounds are the last rounds, Window at most.
 	rounds []rebalanceRound
-	// lastSent is how many watches the last round sent.
+	// lastSent is how many watches the last round sent. It is 0 if that round is judged.
 	lastSent int
-	// lastWatches is how many watches the server had before the last round.
+	// lastWatches is how many watches the server had before the last round that sent any.
 	lastWatches int
-	// pause is how many rounds are left out after one that changed nothing, and left how
-	// many of them are still to come.
-	pause, left int
+	// pause is how many rounds are skipped after one that changed nothing. skips is how many
+	// of them are still to come.
+	pause, skips int
 }
 
 // rebalanceRound has how many watches a server had in a round, and how many it sent away.
@@ -41,7 +41,7 @@ const (
 	// maxSent bounds the watches that one round sends: each of them costs its new server a
 	// look into its history.
 	maxSent = 2000
-	// maxPause bounds the rounds that are left out.
+	// maxPause bounds the rounds that are skipped.
 	maxPause = 60
 	// defaultWindow is the default of Rebalancer.Window.
 	defaultWindow = 60
@@ -60,8 +60,8 @@ func (r *Rebalancer) Excess(self Member, others []Member) int {
 
 func (r *Rebalancer) computeExcess(self Member, others []Member) int {
 	r.judge(self.Watches)
-	if r.left > 0 {
-		r.left--
+	if r.skips > 0 {
+		r.skips--
 		return 0
 	}
 	share, ok := share(self, others)
@@ -71,15 +71,15 @@ func (r *Rebalancer) computeExcess(self Member, others []Member) int {
 	return min((self.Watches-share+1)/2, maxSent, r.allowed(self.Watches))
 }
 
-// judge makes pauses longer if the last round has changed nothing. It judges also if there is
-// no excess any more: a server that comes and goes does not end a pause.
+// judge makes pauses longer if the last round has changed nothing, and else ends them. It is
+// called in each round, also without an excess: a server that comes and goes ends no pause.
 func (r *Rebalancer) judge(watches int) {
 	switch {
 	case r.lastSent == 0:
 		return
 	case watches > r.lastWatches-max(1, r.lastSent/4):
 		r.pause = min(2*r.pause+1, maxPause)
-		r.left = r.pause
+		r.skips = r.pause
 	default:
 		r.pause = 0
 	}

@@ -11,9 +11,9 @@
 // Codec decodes schemas. OutlineCodec keeps them as text, for code that neither reads nor
 // changes schemas: conditions, finalizers, deletion.
 //
-// In three cases both codecs leave the definition and its schemas to Kubernetes' codec. Its
-// text is not canonical (package storedjson), or it is not stored as v1beta1. Or a schema
-// has a field that schemaReader and schemaWriter do not know. The codecs never guess. They
+// Both codecs leave the whole definition to Kubernetes' codec if its text is not canonical
+// (package storedjson), not stored as v1beta1, or without a schema. Codec does so too if a
+// schema has a field that schemaReader or schemaWriter does not know. The codecs
 // encode to the same bytes as Kubernetes' codec; the tests compare both over random
 // definitions.
 package definitioncodec

@@ -36,7 +36,8 @@ type storedSchema struct {
 	offset int
 	// text is a part of the stored bytes.
 	text []byte
-	// decoded is set by readSchemas.
+	// decoded is what fill puts into the definition: a decoded schema, or the schema of an
+	// outline.
 	decoded *apiextensions.JSONSchemaProps
 	// replacement is set by setReplacements.
 	replacement []byte
@@ -46,7 +47,7 @@ type storedSchema struct {
 type storedSchemas []storedSchema
 
 // findSchemas finds the schemas of a stored definition and decodes none. It returns false
-// if Kubernetes has to decode the definition.
+// if there are none, or if Kubernetes has to decode the definition.
 func findSchemas(stored []byte) (storedSchemas, bool) {
 	f := schemaFinder{schemaReader: newSchemaReader(bytes.TrimSuffix(stored, []byte("\n"))), version: AllVersions}
 	isV1beta1 := false
@@ -139,8 +140,8 @@ func (s storedSchemas) cutFrom(stored []byte) []byte {
 	return append(emptied, stored[from:]...)
 }
 
-// fill puts the decoded schemas into a definition that was decoded with empty ones. It
-// returns false if the definition has no place for one of them.
+// fill puts the field decoded of each schema into a definition that was decoded with empty
+// schemas. It returns false if the definition has no place for one of them.
 func (s storedSchemas) fill(definition *apiextensions.CustomResourceDefinition) bool {
 	for _, schema := range s {
 		place := definition.Spec.Validation

@@ -8,7 +8,7 @@ type Entries struct {
 	binaryPaths []byte
 }
 
-// Append appends entries of the same objects.
+// Append appends entries of the same objects, as JSON.
 func (t *Entries) Append(paths, schemas []byte) {
 	t.Paths = appendEntries(t.Paths, paths)
 	t.Schemas = appendEntries(t.Schemas, schemas)

@@ -23,7 +23,7 @@ type Proto struct {
 	// open, between and shut surround the paths and the schemas of a document that has
 	// nothing else.
 	open, between, shut string
-	// sorted is set if objects have their keys in order. The value of an extension is
+	// sorted says that Encode puts the keys of objects in order. The value of an extension is
 	// text in the message, and Kubernetes' aggregator sorts this text in v2.
 	sorted bool
 	// paths and schemas are the numbers of the fields that lead to the entries.

@@ -58,8 +58,8 @@ type lazyProtoTemplate struct {
 	template protoTemplate
 }
 
-// get returns the template. It is nil if a trial with the names of another resource shows
-// that it does not write what gnostic does.
+// get returns the template, or nil if it cannot be made. It also returns nil if a trial with the
+// names of another resource shows that the template does not write what gnostic does.
 func (t *lazyProtoTemplate) get(p *Proto, m *PathTemplate) protoTemplate {
 	t.once.Do(func() {
 		exemplar := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
@@ -72,13 +72,13 @@ func (t *lazyProtoTemplate) get(p *Proto, m *PathTemplate) protoTemplate {
 		if err != nil {
 			return
 		}
-		other := resourceNames{group: "another.longer.example.com", version: "v12beta3", plural: "lamps", kind: "A", listKind: "ManyLongerNamesOfLamps"}
-		other.fields = selectableJSON([]string{".spec.one", ".spec.another"})
-		if made, err = p.encodePaths(m, other); err != nil {
+		trial := resourceNames{group: "another.longer.example.com", version: "v12beta3", plural: "lamps", kind: "A", listKind: "ManyLongerNamesOfLamps"}
+		trial.fields = selectableJSON([]string{".spec.one", ".spec.another"})
+		if made, err = p.encodePaths(m, trial); err != nil {
 			return
 		}
 		var b reverseBuffer
-		if b.fill(template, other.filler()); bytes.Equal(b.bytes(), made) {
+		if b.fill(template, trial.filler()); bytes.Equal(b.bytes(), made) {
 			t.template = template
 		}
 	})
@@ -94,11 +94,11 @@ func (p *Proto) encodePaths(m *PathTemplate, n resourceNames) ([]byte, error) {
 	return nested(binary, p.paths[:len(p.paths)-1])
 }
 
-// quotedYAML are the words, in lower case, that YAML has in quotes because they would not
-// be read as strings.
+// quotedYAML are the words, in lower case, that YAML writes in quotes, because without them
+// they would not be read as strings.
 var quotedYAML = map[string]bool{"true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true, "null": true}
 
-// plainYAML reports whether YAML has the names without quotes. Extensions are YAML inside
+// plainYAML reports whether YAML writes the names without quotes. Extensions are YAML inside
 // messages. A group that begins with a letter cannot be read as a number.
 func (n resourceNames) plainYAML() bool {
 	return n.group[0] >= 'a' && !quotedYAML[n.version] && !quotedYAML[strings.ToLower(n.kind)]

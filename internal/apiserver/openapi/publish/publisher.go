@@ -11,7 +11,7 @@ import (
 // Publisher writes the entries of one definition at a time from its stored text. That takes
 // a twentieth of the time of decoding and converting the definition.
 //
-// Its memory is used again, by way of a pool. A Publisher is not safe for concurrent
+// It comes from a pool, and its memory is used again. A Publisher is not safe for concurrent
 // use.
 type Publisher struct {
 	stored    storedSchemas
@@ -104,13 +104,13 @@ func (t *Publisher) version(d *crd.Definition, v *crd.Version, templates func(Sh
 	return true, nil
 }
 
-// Schemas returns the schema entries that Write has written.
+// Schemas returns the schema entries that Write has written. They are valid until Release.
 func (t *Publisher) Schemas() []byte { return t.schemas }
 
 // Paths returns the path entries that Write has written.
 func (t *Publisher) Paths() Paths { return slices.Clone(t.paths) }
 
-// Entries returns what Write has written, to be encoded as p.
+// Entries returns what Write has written, to be encoded as p. It is valid until Release.
 func (t *Publisher) Entries(p *Proto) Entries {
 	if binary := p.binaryPaths(t.paths); binary != nil {
 		return Entries{Schemas: t.schemas, binaryPaths: binary}

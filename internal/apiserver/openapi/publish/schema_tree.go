@@ -37,7 +37,7 @@ type schemaEntry struct {
 //
 // It refuses text that Kubernetes would not write and keywords that this package cannot
 // publish. Kubernetes' code then decodes and publishes the definition. The text must be
-// well-formed JSON, which it is because Kubernetes has decoded it before.
+// well-formed JSON, which it is because Kubernetes has written it.
 //
 // Nodes and entries are slices of values without pointers, and are used again for the next
 // definition. So a tree of thousands of schemas costs no allocation, and the collector has

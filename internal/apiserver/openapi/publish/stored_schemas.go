@@ -77,7 +77,8 @@ func (s *storedSchemas) spec(apiVersion, version string) bool {
 	return pruned && seen.preserve <= 1 && seen.validation <= 1 && seen.versions == 1
 }
 
-// version reads one version of the spec. Its name must come first.
+// version reads one version of the spec, and its schema if wanted is its name or "". The name
+// must come before the schema.
 func (s *storedSchemas) version(wanted string) {
 	var name string
 	for ok := s.BeginObject(); ok; ok = s.NextField() {
@@ -133,7 +134,8 @@ func (t *schemaTree) schema(depth int) uint32 {
 }
 
 // content reads the value of a keyword of node n and returns its place. Values that are
-// empty or false are refused, because Kubernetes leaves those out.
+// empty or false are refused, because Kubernetes leaves those out. Only additionalProperties
+// may be false.
 func (t *schemaTree) content(f keyword, n uint32, depth int) span {
 	from := uint32(t.Offset())
 	switch f {
