@@ -22,10 +22,11 @@ type Config struct {
 	// Local reports whether the upstream itself serves a group version. The documents of others
 	// come from servers that it proxies to, which may tell each user something else.
 	Local func(schema.GroupVersion) bool
-	// Changes returns a number that grows when documents may change. That is when the replica sees
-	// a change of a definition, or of an APIService if it follows these.
+	// Changes returns a number that differs after a change by which documents may change: of a
+	// definition, or of an APIService if the replica has these.
 	Changes func() int64
-	// Bytes bounds the documents in memory. 0 means 64 MiB.
+	// Bytes bounds the documents in memory, and as much again while answers are read. 0 means
+	// 64 MiB.
 	Bytes int64
 	// Clock measures how old documents are. Nil means the real clock.
 	Clock   clock.PassiveClock
@@ -45,17 +46,17 @@ const (
 	// maxChecks bounds the questions to the upstream at a time, and checksEach the questions
 	// at a time that one user has begun.
 	maxChecks, checksEach = 64, 32
-	// userShare is the part of the bound on bytes that documents may take for which one user
-	// alone has asked.
+	// userShare divides Config.Bytes: the documents for which one user alone has asked may take
+	// one part in userShare.
 	userShare = 4
-	// maxRounds bounds how often a request waits. One round tells of the document, and a
-	// second one how the upstream answers a client that has it. The others are for
+	// maxRounds bounds the questions for which a request waits. One is about the document, and
+	// a second one about how the upstream answers a client that has it. The others are for
 	// questions that began too early, and for documents that are dropped meanwhile.
 	maxRounds = 4
 )
 
 // Documents keeps the upstream's discovery and OpenAPI documents, byte for byte, by all
-// headers on which they depend. The caller asks the upstream about a user's right first.
+// headers on which they depend. The caller checks the user's right first.
 //
 // The upstream confirms a document each documentPeriod while clients ask for it: by its
 // ETag, or by sending it again. After a change (Config.Changes) it confirms each answer for
@@ -99,13 +100,15 @@ type entry struct {
 	refused bool
 	// confirmedAt is when the question began that led to the document or to the refusal.
 	confirmedAt time.Time
-	// heldUntil is until when the upstream is not asked, because it did not answer.
+	// heldUntil is until when the upstream is not asked, because it did not answer or was
+	// overloaded.
 	heldUntil time.Time
 	// check is the question that the upstream is being asked, or nil.
 	check   *check
 	element *list.Element
 }
 
+// size returns about the bytes that the entry takes.
 func (e *entry) size() int64 {
 	return documentOverhead + int64(len(e.user)+e.key.target.Len()+len(e.key.accept)+len(e.key.encoding)+len(e.key.address)) + e.document.size()
 }
@@ -172,8 +175,9 @@ func (d *Documents) current(ctx context.Context, r Request) *document {
 	return nil
 }
 
-// look returns the document, which may be nil, or a question to the upstream for which the
-// request must wait. If the question is the caller's to ask, mine is its entry.
+// look returns the document, or a question to the upstream for which the request must wait. If
+// the question is the caller's to ask, mine is its entry. Without a question, a document that
+// is nil means that the request is passed on.
 func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *check, mine *entry) {
 	changes := d.cfg.Changes()
 	d.mu.Lock()
@@ -217,7 +221,7 @@ func (e *entry) isCurrent(r Request, arrived time.Time, settling bool, now time.
 	case doc == nil && !e.refused:
 		return false
 	case doc != nil && doc.matches(r.etag) && doc.notModified == nil && !doc.unconditional:
-		return false // the upstream was never asked by a client that has the document
+		return false // how the upstream answers a client that has the document is not known yet
 	case settling && !e.refused:
 		return !e.confirmedAt.Before(arrived)
 	}
@@ -246,8 +250,9 @@ func (d *Documents) settle(e *entry, a checkAnswer) {
 	d.dropLocked(e, func(*entry) bool { return true }, func() bool { return d.mu.bytes > d.cfg.Bytes })
 }
 
-// dropLocked drops entries of a kind while they have too many bytes. It begins with the least
-// recently requested, and never drops the newest.
+// dropLocked drops entries of a kind, the least recently requested first, while they are too
+// much. It
+// keeps newest, and entries about which the upstream is being asked.
 func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuch func() bool) {
 	for at := d.mu.recent.Back(); at != nil && at != newest.element && isTooMuch(); {
 		old, _ := at.Value.(*entry)
@@ -261,7 +266,7 @@ func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuc
 	}
 }
 
-// countLocked adds bytes to an entry's bytes.
+// countLocked adds bytes to those of all entries, and to those of the entry's only user.
 func (d *Documents) countLocked(e *entry, bytes int64) {
 	d.mu.bytes += bytes
 	if e.user == "" {
@@ -272,7 +277,7 @@ func (d *Documents) countLocked(e *entry, bytes int64) {
 	}
 }
 
-// shareLocked records that several users ask for an entry.
+// shareLocked records that several users have asked for an entry.
 func (d *Documents) shareLocked(e *entry) {
 	d.countLocked(e, -e.size())
 	e.user = ""
