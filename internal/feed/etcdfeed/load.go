@@ -22,8 +22,8 @@ const (
 	maxPageKeys    = 1000
 	// limitFactor times the expected number of objects is the limit of a page's request.
 	limitFactor = 2
-	// bufferedPages is the number of pages that wait while another one is decoded. With
-	// one, neither etcd nor the decoder waits when the other is slow for a page.
+	// bufferedPages is the number of pages that wait while a page is decoded. With one, neither
+	// etcd nor the decoder waits when one of them is slow for a page.
 	bufferedPages = 1
 )
 
