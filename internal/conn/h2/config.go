@@ -22,7 +22,7 @@ type Config struct {
 	// means 256 KiB.
 	MaxUploadBufferPerStream int32
 	// MaxUploadBufferPerConnection is the window of all request bodies of a connection in
-	// bytes, at least 65,535. 0 means MaxConcurrentStreams windows of a stream.
+	// bytes. Less than 65,535 means MaxConcurrentStreams windows of a stream.
 	MaxUploadBufferPerConnection int32
 	// MaxReadFrameSize is the largest frame that is accepted, 16 KiB to 16 MiB - 1. 0
 	// means 256 KiB.
