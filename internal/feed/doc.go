@@ -34,7 +34,7 @@
 //     before, and not from a break until it follows again. BrokenSince tells a break from a
 //     feed that never was healthy.
 //   - History. If the source has forgotten the changes after the sink's revision, the feed loads
-//     again, at that revision or a later one. Its sink tells those who read events.
+//     again, at that revision or a later one. Its sink tells the readers of events.
 //
 // A feed ends for two reasons only. The context has ended, and Run returns its error. Or it is
 // proven that the source has another history, what the sink holds means nothing, and Run

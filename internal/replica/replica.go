@@ -237,7 +237,7 @@ func (r *Replica) findUpstream(ctx context.Context) (*rest.Config, error) {
 const retryPause = time.Second
 
 // readUpstream asks the upstream what it is and serves. A replica that was restarted by itself
-// waits for an answer: the upstream is being upgraded, and nobody looks on.
+// waits for an answer: the upstream is being upgraded.
 func (r *Replica) readUpstream(ctx context.Context) error {
 	again := wasRestarted()
 	for {

@@ -175,8 +175,8 @@ func isRequiredSuite(suite uint16) bool {
 	return suite == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || suite == tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
 }
 
-// isAdequateTLS reports whether HTTP/2 may be used over a TLS connection: TLS 1.3, or TLS
-// 1.2 with an ephemeral key exchange and an authenticated cipher (RFC 9113, 9.2).
+// isAdequateTLS reports whether HTTP/2 may be used over a TLS connection (RFC 9113, 9.2). TLS
+// 1.2 must have an ephemeral key exchange and an authenticated cipher.
 func isAdequateTLS(state *tls.ConnectionState) bool {
 	if state.Version != tls.VersionTLS12 {
 		return state.Version > tls.VersionTLS12

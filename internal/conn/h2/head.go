@@ -155,7 +155,7 @@ type turn struct {
 	taken, workerCame bool
 	// worker is the holder of the turn. It is nil if a handler holds the turn.
 	worker *pull.Worker
-	// batch is the buffer.
+	// batch is the buffer that is being filled. It is nil between turns.
 	batch     []byte
 	block     bytes.Buffer
 	encoder   *hpack.Encoder // to block

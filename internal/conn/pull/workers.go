@@ -155,8 +155,8 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 }
 
 // Now returns the time at which the worker begins with a connection: the end of its previous
-// write, if that is known, and else the present time. So most writes read the clock twice and
-// not three times.
+// write if known, and else the present time. So most writes read the clock twice and not three
+// times.
 func (w *Worker) Now() time.Time {
 	if w == nil || w.lastWriteEnd.IsZero() {
 		return Now()

@@ -388,7 +388,7 @@ func (n *conn) applySettings(f *http2.SettingsFrame) error {
 }
 
 // drain takes no more streams, ends the streams that the server has not begun, and closes the
-// connection if there are no others.
+// connection if no stream is left.
 func (n *conn) drain(f *http2.GoAwayFrame) {
 	last := f.LastStreamID
 	var refused []*Stream

@@ -1,5 +1,5 @@
 // Package watchclient is an HTTP/2 client for very many watches. One goroutine reads each
-// connection and hands the answers to the handlers of its streams, so that a watch costs a few
+// connection and hands the answers to the handlers of its streams. So a watch costs a few
 // hundred bytes and no goroutine. Package watchevent reads what the server sends.
 //
 //	Server ── NewClient ──▶ Client ── Start ──▶ Stream ──▶ Handler

@@ -12,13 +12,15 @@ import (
 
 // A server whose etcd or watch cache stands still sends bookmarks all the same: they repeat a
 // revision. A watch over HTTP/2 then stays where it is for as long as the connection lives,
-// though a balancer has other servers. So while a watch tells no new revision, the feed asks
-// for the newest one. That makes a server whose watch cache is sound tell of it within the
-// minute between its bookmarks. A server that still tells nothing new is left: the watch is
-// opened again on another connection.
+// though a balancer has other servers.
+//
+// So while a watch sends no new revision, the feed asks for the newest revision. A server
+// whose watch cache is sound then sends it within the minute between its bookmarks. If a
+// server still sends nothing new, the watch is opened again on another connection.
 
 const (
-	// movementPeriod is the time between two looks at whether the watch tells anything new.
+	// movementPeriod is the mean time between two checks whether the watch has sent anything
+	// new.
 	movementPeriod = 15 * time.Second
 	// questionPeriod is the least time between two questions for the newest revision.
 	questionPeriod = 30 * time.Second

@@ -50,7 +50,7 @@ func (f *Feed) confirm(ctx context.Context) error {
 //   - errUnasked, if it does not take the question;
 //   - feed.ErrRefused, if the feed may not read the resource.
 //
-// Other bytes are no other history: a default in a definition, a feature gate or an upgrade
+// Other bytes are no other history. A default in a definition, a feature gate or an upgrade
 // changes how an object is sent, but not its revision.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
@@ -179,7 +179,7 @@ func (f *Feed) judge(ctx context.Context, err error) error {
 
 // WentBackWith reports whether f's server has another history than f, and still shares an etcd
 // with the server of another feed. If the servers share an etcd, the newest revision at f's
-// server lies between two that are read from the other feed's server, before and after.
+// server lies between two revisions that the other feed's server has before and after.
 //
 // A server that has taken over the resource, or an etcd of the resource alone, counts its own
 // revisions. It may have given the resource back since the doubt. So the history is checked

@@ -26,7 +26,7 @@ type initialEvents struct {
 	// lastKey is the key of the last object, and objects the number of objects.
 	lastKey []byte
 	objects int
-	// done is called when the sink has all objects. It is nil for those of a sibling.
+	// done is called when the sink has all objects. It is nil for the objects of a sibling.
 	done func()
 }
 

@@ -82,8 +82,8 @@ func (f *Feed) Contents(ctx context.Context) (objects []feed.Object, revision in
 	return objects, revision, err
 }
 
-// Contradict implements cache.ContentsSource. The feed loads again, or ends if the server is
-// another one for all resources.
+// Contradict implements cache.ContentsSource. The feed loads again, or ends if all resources
+// have another history.
 func (f *Feed) Contradict(reason error) { f.interrupt(fmt.Errorf("%w: %w", f.errOtherHistory, reason)) }
 
 // readConfirmed calls read, which returns a revision, again and again until the server is

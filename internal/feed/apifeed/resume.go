@@ -11,7 +11,7 @@ import (
 
 // confirmKept checks that the objects of a checkpoint are of the server's history, before they
 // are used. newest is the newest of them. The error wraps feed.ErrUnusable if they are not, or
-// if the server no longer knows; after others it may be asked again.
+// if the server no longer knows; after any other error it may be asked again.
 func (f *Feed) confirmKept(ctx context.Context, revision int64, newest *feed.Object) error {
 	w := feed.WitnessOf(newest)
 	err := f.confirmHistory(ctx, revision, &w)
@@ -22,7 +22,7 @@ func (f *Feed) confirmKept(ctx context.Context, revision int64, newest *feed.Obj
 }
 
 // resume loads the checkpoint of the resource, if there is one. The error wraps
-// feed.ErrUnusable if it cannot be used; after others it may be tried again.
+// feed.ErrUnusable if it cannot be used; after any other error it may be tried again.
 func (f *Feed) resume(ctx context.Context) error {
 	began := time.Now()
 	kept, err := f.cfg.Checkpoint()

@@ -78,7 +78,7 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	f.setDepth(resp.Header)
 	f.setInterval(resp.Header)
 	err = f.readFrames(ctx, resp.Response, initial)
-	// A server that ends a watch early may be going, and another one come in its place.
+	// A server that ends a watch early may be going, and another server come in its place.
 	f.confirmed.set(f.confirmed.is() && err == nil && time.Since(began) > length-endSlack)
 	if interruption := context.Cause(ctx); errors.Is(err, errSilent) || errors.Is(interruption, errFrozen) {
 		f.abandonedConn = resp.conn

@@ -71,7 +71,7 @@ type FeedConfig struct {
 //
 // A checkpoint may take the place of the first load. After a break, and at a response of an
 // older revision, etcd may have been exchanged. The feed then confirms that etcd has the
-// history that the sink has, and ends if it has another one.
+// history that the sink has, and ends if etcd has another history.
 type Feed struct {
 	cfg    FeedConfig
 	health feed.Health

@@ -104,9 +104,9 @@ func (f *Feed) loadPages(ctx context.Context, loader feed.Loader, r *pageReader,
 	return ctx.Err()
 }
 
-// pageReader reads pages in the order of their keys. Two requests are under way: etcd
-// collects one page while the client unpacks the other. A range with more keys than its
-// limit is read by a nested readRange, which has one more request under way meanwhile.
+// pageReader reads pages in the order of their keys. Two requests are under way: etcd collects
+// a page while the client unpacks the page before. A range with more keys than its limit is
+// read by a nested readRange, which has one more request under way meanwhile.
 type pageReader struct {
 	feed     *Feed
 	revision int64

@@ -43,7 +43,7 @@ func stable(header http.Header) http.Header {
 }
 
 // newDocument makes a document of an answer, without the body. It returns nil if the status is
-// neither 200 nor 301, or the answer may be another one for the next client.
+// neither 200 nor 301, or the answer may differ for the next client.
 func newDocument(answer *http.Response) *document {
 	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusMovedPermanently {
 		return nil

@@ -19,10 +19,11 @@ import (
 type Config struct {
 	// Door leads to the upstream.
 	Door *upstream.Door
-	// Local reports whether the upstream itself serves a group version. The documents of others
-	// come from servers that it proxies to, which may tell each user something else.
+	// Local reports whether the upstream itself serves a group version. The documents of other
+	// group versions come from servers that the upstream proxies to, which may tell each user
+	// something else.
 	Local func(schema.GroupVersion) bool
-	// Changes returns a number that differs after a change by which documents may change: of a
+	// Changes returns another number after documents may have changed: after a change of a
 	// definition, or of an APIService if the replica has these.
 	Changes func() int64
 	// Bytes bounds the documents in memory, and as much again while answers are read. 0 means
@@ -50,8 +51,8 @@ const (
 	// one part in userShare.
 	userShare = 4
 	// maxRounds bounds the questions for which a request waits. One is about the document, and
-	// a second one about how the upstream answers a client that has it. The others are for
-	// questions that began too early, and for documents that are dropped meanwhile.
+	// a second one about how the upstream answers a client that has it. More questions are
+	// needed where one began too early, and where a document is dropped meanwhile.
 	maxRounds = 4
 )
 
@@ -63,10 +64,10 @@ const (
 // a while. A question answers all requests that arrived before it began. If the upstream
 // does not answer or is overloaded, documents stay as they are.
 //
-// The goroutine of a request asks, and goes on if its client leaves, because others wait for the
-// answer. Memory is bounded: the documents that were not asked for longest go. A document that
-// one user alone has asked for counts against that user's share, and a user's own documents are
-// dropped first. So odd requests of one user do not push out what all read.
+// The goroutine of a request asks, and goes on if its client leaves, because other requests
+// wait for the answer. Memory is bounded: the documents that were not asked for longest go. A
+// document that one user alone has asked for counts against that user's share, and a user's
+// own documents are dropped first. So odd requests of one user do not push out what all read.
 type Documents struct {
 	cfg Config
 	// reading bounds the bytes of answers that are being read.
@@ -266,7 +267,7 @@ func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuc
 	}
 }
 
-// countLocked adds bytes to those of all entries, and to those of the entry's only user.
+// countLocked adds bytes to the sum of all entries, and to the sum of the entry's only user.
 func (d *Documents) countLocked(e *entry, bytes int64) {
 	d.mu.bytes += bytes
 	if e.user == "" {

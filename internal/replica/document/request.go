@@ -42,8 +42,8 @@ func IsRequest(req *http.Request) bool {
 }
 
 // isShared reports whether the upstream itself answers for a path, the same to each user.
-// Other documents come from servers that it proxies to: those of their group versions, and
-// whatever else they list below /openapi/v3.
+// Other documents come from servers that the upstream proxies to: about their group versions,
+// and whatever else they list below /openapi/v3.
 func (d *Documents) isShared(path string) bool {
 	if described, ok := strings.CutPrefix(path, "/openapi/v3/"); ok {
 		gv, one := upstream.GroupVersionOf("/" + described)
@@ -130,8 +130,8 @@ func conditionOf(header http.Header) (string, bool) {
 	return tag, tag == `"`+inner+`"` && !strings.ContainsAny(inner, `",`)
 }
 
-// addressOf returns the address that the Proxy would name to the upstream. It returns false
-// if proxies in front name others.
+// addressOf returns the address that the Proxy would name to the upstream. It returns false if
+// proxies in front of the replica name other addresses.
 func addressOf(req *http.Request) (string, bool) {
 	if len(req.Header["X-Forwarded-For"]) > 0 || len(req.Header["X-Real-Ip"]) > 0 {
 		return "", false

@@ -12,7 +12,7 @@ import (
 
 // admission is the transport of feeds to the upstream. Before each watch it calls admit, which
 // checks the upstream's version: a connection may lead to another server than the connection
-// before, and events of another version must not reach readers of objects of this version.
+// before. Events of another version must not reach readers of objects of this version.
 type admission struct {
 	// admit returns an error if no watch may be opened now.
 	admit func(context.Context) error
@@ -58,8 +58,8 @@ func (b *watchBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// admit returns an error if the upstream does not answer, or if the server that answers is of
-// a version whose objects cannot be read in the present mode.
+// admit returns an error if the upstream does not answer, or answers with a version whose
+// objects cannot be read in the present mode.
 func (p *Policy) admit(ctx context.Context) error {
 	if err := p.cfg.Upstream.LookAtVersion(ctx); err != nil {
 		return err

@@ -24,11 +24,11 @@
 //	           does not answer
 //	refused    passed on untouched             end                removed
 //
-// From every state a resource becomes absent when it is unread for long, its definition is
-// gone or changes, or another server takes its group version over. It becomes doubtful when
-// its feed breaks, and stale while all feeds are broken. A feed that stays broken alone, while
-// the upstream answers others, ends as refused. So does a resource that the upstream refuses,
-// or for which there is no memory.
+// From every state a resource becomes absent when it is unread for long, or its definition is
+// gone or changes. It also does so when another server takes its group version over. It
+// becomes doubtful when its feed breaks, and stale while all feeds are broken. A feed that
+// stays broken alone, while the upstream answers others, ends as refused. So does a resource
+// that the upstream refuses, or for which there is no memory.
 //
 // Doubtful and stale answers name the time since when, in the header X-Millrace-Cut-Off-Since.
 package follow

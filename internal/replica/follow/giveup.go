@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This file ends feeds: of resources whose definition has changed, that the upstream refuses
-// or is silent about, that nobody reads, or for which there is no memory.
+// This file ends feeds. The definition of a resource has changed, the upstream refuses the
+// resource or is silent about it, nobody reads it, or memory is short.
 
 // Outdated must be called when a resource is served in another way from now on: its definition
-// or its server has changed, or it is gone. Reads are passed on until the upstream can be
-// expected to have made the change too. Then the resource is loaded again, if it was followed
-// or is named.
+// or its server has changed or is gone. Reads are passed on until the upstream can be expected
+// to have made the change too. Then the resource is loaded again, if it was followed or is
+// named.
 //
 // Watches end with that load, about a second later, as watches at the upstream do.
 func (s *Resources) Outdated(gr schema.GroupResource) {

@@ -289,7 +289,7 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 // It follows the version in which the resource is stored: every version can be made of that
 // one. If the upstream does not serve the stored version, the version that the upstream
 // prefers is followed, and only its own reads are answered. Definitions and APIServices are
-// followed as JSON, others as protobuf.
+// followed as JSON, all other resources as protobuf.
 func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handler.Reason {
 	followed := p.builtIn[gvr]
 	stored := followed.GroupResource()
@@ -337,7 +337,7 @@ func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.se
 
 // FollowNeeded follows a built-in resource that the replica itself needs, from the upstream
 // alone. It returns false if the upstream serves the resource in no version that this program
-// knows. It must not be called in mode verbatim.
+// knows. In mode verbatim it follows nothing.
 func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
 	gvr, served := p.cfg.Upstream.PreferredVersion(gr)
 	if _, builtIn := p.builtIn[gvr]; !served || !builtIn {

@@ -74,8 +74,8 @@ type Config struct {
 	// from the upstream alone.
 	Sibling *Sibling
 	Logger  *slog.Logger
-	// Clock tells when resources are swept, and how long ago they were read or refused. Nil means
-	// the real clock.
+	// Clock is used for sweeps, and for the times of reads and refusals. Nil means the real
+	// clock.
 	Clock clock.WithTicker
 }
 
@@ -83,8 +83,8 @@ type Config struct {
 // cache and a feed of its own. There is no order of events over several resources, so they
 // have no progress in common.
 type Resources struct {
-	cfg Config
-	b   *source.Backends
+	cfg      Config
+	backends *source.Backends
 
 	// followAgain is what SetFollowAgain has set.
 	followAgain func(Key)
@@ -110,7 +110,7 @@ func New(b *source.Backends, cfg Config) *Resources {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}, loadSemaphore: make(chan struct{}, maxLoads)}
+	s := &Resources{cfg: cfg, backends: b, followAgain: func(Key) {}, loadSemaphore: make(chan struct{}, maxLoads)}
 	client := *cfg.Client
 	s.admission = &admission{admit: func(context.Context) error { return nil }, endedEarly: s.endedEarly, next: client.Transport}
 	client.Transport = s.admission
@@ -141,7 +141,7 @@ func (s *Resources) open(key Key) *storage.Backend {
 	if f == nil {
 		f = &FollowedResource{key: key, backend: source.Backend{Servers: s.cfg.Host + "/" + key.String()}}
 		b := &f.backend
-		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.b.Cache), passOnAfter, watchPassOnAfter, s.b.MaxStaleness
+		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.backends.Cache), passOnAfter, watchPassOnAfter, s.backends.MaxStaleness
 		b.Consistent, b.Kept = cache.NewConsistent(b.Cache, f), f.kept
 		b.Prover = cache.NewProver(b.Cache, b.Consistent, f)
 		s.mu.byKey[key] = f
@@ -182,7 +182,7 @@ type Request struct {
 	// Needed says that the replica itself needs the resource. It implies Named, and a sweep
 	// never gives the resource up.
 	Needed bool
-	// Custom says that a definition tells what the objects are.
+	// Custom says that the resource is of a definition.
 	Custom bool
 	// Optional says that the replica is ready though the resource could not be loaded.
 	Optional bool
@@ -271,7 +271,7 @@ func (s *Resources) runLocked(r *run) {
 	s.feeds.Go(func() {
 		defer stop()
 		if err := r.feed.Run(ctx); err != nil && ctx.Err() == nil {
-			s.b.Fail(err)
+			s.backends.Fail(err)
 		}
 	})
 }

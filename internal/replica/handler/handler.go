@@ -50,7 +50,7 @@ type Config struct {
 	Proxy http.Handler
 	// ReadsOnly refuses requests that might change something.
 	ReadsOnly bool
-	// UpstreamURL is the address to which users are told to write.
+	// UpstreamURL is the address of the upstream, for users whose writes are refused.
 	UpstreamURL string
 	// Budgets bound what clients read. They may be nil.
 	Budgets *usage.Budgets
@@ -88,8 +88,8 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, reads: cfg.Reads(shared)}
 }
 
-// Reason is why a request is passed on before the read tier sees it. The values, and those of
-// follow.Refusal, are labels of a metric. The tier counts its own reasons. "" means that the
+// Reason is why a request is passed on before the read tier sees it. Its values and the values
+// of follow.Refusal are labels of a metric. The tier counts its own reasons. "" means that the
 // request is answered here, or that the tier sees it. Restarting alone is why a request is
 // refused.
 type Reason string
@@ -115,12 +115,12 @@ const (
 	// NotServed: the upstream does not serve the resource, or another server does so for it,
 	// or this program does not know the resource.
 	NotServed Reason = "resource"
-	// Excluded: --exclude names the resource, or it is secrets, and --follow does not name
-	// these.
+	// Excluded: --exclude names the resource, or it is the secrets of the upstream's API and
+	// --follow does not name them.
 	Excluded Reason = "excluded"
-	// VersionSkew: the upstream is of another minor version than this program, and objects are not
-	// at hand as the upstream sends them. This program's types could lose a field of a built-in
-	// resource, or add a default.
+	// VersionSkew: the upstream is of another minor version than this program, and the replica
+	// has no objects as the upstream sends them. This program's types could lose a field of a
+	// built-in resource, or add a default.
 	VersionSkew Reason = "version-skew"
 	// Restarting: the replica has restarted itself and is not ready, or is about to restart for
 	// another version of the upstream. The request is refused: a fleet would come to the
@@ -230,8 +230,8 @@ func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
 // writeRefused is the reason of a request that --reads-only refuses.
 const writeRefused = "write"
 
-// refuses returns the error of a request that neither the tier nor the upstream is to see, and
-// the reason for the metric: writeRefused, or the name of a budget.
+// refuses returns the error of a request that neither the tier nor the upstream is to see.
+// reason is its label in the metric: writeRefused, or the name of a budget.
 func (h *Handler) refuses(req *http.Request) (reason string, err error) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)

@@ -26,7 +26,7 @@ var streams = map[string]bool{"attach": true, "exec": true, "portforward": true,
 
 // mayWrite reports whether a request might change something. A GET can: over an upgraded
 // connection it runs a command, and a proxy sends it to any program. A path that is not clean
-// counts, because servers on the way may read it as another one.
+// counts, because servers on the way may take it for another path.
 func mayWrite(req *http.Request, info *request.RequestInfo) bool {
 	if upstream.IsUnclean(req.URL.Path) {
 		return true

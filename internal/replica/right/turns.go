@@ -18,12 +18,12 @@ type turnsConfig struct {
 }
 
 // turns schedules questions to the upstream. It bounds how many are in flight, and serves the
-// flows in turn. So a caller that asks much delays others by no more than one answer.
+// flows in turn. So a caller that asks much delays each other caller by one answer at most.
 //
 // A question belongs to the flow of a user or an address. When all places to wait are taken,
 // the flow in which most questions wait gives up its newest one. So the places are shared as
-// the turns are. One flow may have all places while no other flow needs one, because a fleet
-// whose agents start at the same time is often one user.
+// the turns are. One flow may have all places while no other flow needs one: a fleet whose
+// agents start at the same time is often one user.
 //
 // Names are hashed to a fixed number of flows. So many names cost no memory. The price is that
 // two names may share a flow.

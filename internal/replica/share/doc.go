@@ -1,9 +1,9 @@
 // Package share asks the upstream once for equal reads that are passed on at the same time.
 //
 // An answer of the upstream whose question began after a client's request arrived is right for
-// that client too. So while one request for a URL is under way, later equal requests gather,
-// and the next request to the upstream is made for all of them. At any load, one question
-// about a URL is under way at a time.
+// that client too. So while one request is under way, later equal requests gather, and the
+// next request to the upstream is made for all of them. At any load, one question for all
+// equal requests is under way at a time.
 //
 //	client ──► nothing under way for the URL ──────────────► asked, streamed as it comes
 //	       ──► gathers until that is over ──► alone ───────► asked, streamed as it comes
@@ -20,5 +20,5 @@
 //
 // What is shared is held in memory until the slowest of its readers has it. maxHeld bounds the
 // bytes of all answers together. If an answer would exceed the bound, each reader that has not
-// begun to read it asks for itself. The others' answers are cut short.
+// begun to read it asks for itself. A reader that has begun gets an answer that is cut short.
 package share

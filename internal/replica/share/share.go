@@ -18,8 +18,8 @@ type Config struct {
 	Shared func(*http.Request)
 }
 
-// Reads is a handler that passes requests on, each alone or together with others. It is safe
-// for concurrent use.
+// Reads is a handler that passes requests on, each alone or together with equal requests. It
+// is safe for concurrent use.
 type Reads struct {
 	cfg Config
 	// heldBytes has the bytes of all answers that are held.
@@ -27,13 +27,13 @@ type Reads struct {
 	mu        struct {
 		sync.Mutex
 		// byKey has the rounds of each key that the upstream is being asked for.
-		byKey map[string]*line
+		byKey map[string]*keyRounds
 	}
 }
 
-// line is the rounds of one key: the round under way, and the round that gathers readers
+// keyRounds has the rounds of one key: the round under way, and the round that gathers readers
 // meanwhile.
-type line struct{ running, gathering *round }
+type keyRounds struct{ running, gathering *round }
 
 // round is the requests that are answered by one question.
 type round struct {
@@ -52,7 +52,7 @@ type round struct {
 // New makes a Reads.
 func New(cfg Config) *Reads {
 	s := &Reads{cfg: cfg}
-	s.mu.byKey = map[string]*line{}
+	s.mu.byKey = map[string]*keyRounds{}
 	return s
 }
 
@@ -104,7 +104,7 @@ func (s *Reads) join(key string) *round {
 	defer s.mu.Unlock()
 	l := s.mu.byKey[key]
 	if l == nil {
-		l = &line{}
+		l = &keyRounds{}
 		s.mu.byKey[key] = l
 	}
 	if l.gathering == nil {
@@ -119,7 +119,7 @@ func (s *Reads) join(key string) *round {
 }
 
 // next begins the round that has gathered.
-func (l *line) next(s *Reads) {
+func (l *keyRounds) next(s *Reads) {
 	l.running, l.gathering = l.gathering, nil
 	if l.running.readers > 1 {
 		l.running.answer = newAnswer(&s.heldBytes, l.running.readers)

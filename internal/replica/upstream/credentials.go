@@ -65,7 +65,7 @@ func Stash(next http.Handler) http.Handler {
 // which has none.
 type stranger struct{ user.DefaultInfo }
 
-// IsStranger reports whether an Authenticator could not tell who a user is.
+// IsStranger reports whether an authenticator could not find out who a user is.
 func IsStranger(u user.Info) bool {
 	_, unknown := u.(*stranger)
 	return unknown

@@ -47,7 +47,7 @@ func readFrontProxyHeaders(published *corev1.ConfigMap) (h FrontProxyHeaders, er
 	return h, nil
 }
 
-// Has reports whether a header is one of these, or begins with frontProxyPrefix. name is canonical.
+// Has reports whether a header is in h, or begins with frontProxyPrefix. name is canonical.
 func (h FrontProxyHeaders) Has(name string) bool {
 	return strings.HasPrefix(name, frontProxyPrefix) || slices.Contains(h.names, name) || slices.Contains(h.uidsAndGroups, name) ||
 		slices.ContainsFunc(h.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })

@@ -170,8 +170,8 @@ func hasCertificate(client any) bool {
 	return ok
 }
 
-// identify chooses how the upstream is told who sends the request. It fails for a user of a
-// certificate who cannot be named.
+// identify chooses how the user who sends the request is named to the upstream. It fails for a
+// user of a certificate who cannot be named.
 func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity string, err error) {
 	ctx := req.Context()
 	kept := credentialsFrom(ctx)

@@ -203,9 +203,9 @@ func leadsElsewhere(path string) bool {
 	return !strings.HasPrefix(path, "/") || slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-// IsUnclean reports whether a path has a part that is empty, "." or "..", or does not begin with a
-// slash. A slash at its end is clean. Servers on the way to the API server may read such a path as
-// another one.
+// IsUnclean reports whether a path has a part that is empty, "." or "..", or does not begin
+// with a slash. A slash at its end is clean. Servers on the way to the API server may take
+// such a path for another path.
 func IsUnclean(path string) bool {
 	below, ok := strings.CutPrefix(path, "/")
 	if !ok {

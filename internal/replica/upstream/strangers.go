@@ -30,8 +30,8 @@ const (
 var errStrangersWait = errors.New("too many requests of unknown users wait for the API server")
 
 // strangersTransport sends the requests of strangers. A request holds a slot until the
-// upstream has sent its whole refusal. The head of a good answer frees the slot: it shows that
-// the upstream knows the user, whose token may stand where this replica does not look.
+// upstream has sent its whole refusal. The head of a good answer frees the slot: the upstream
+// knows the user, whose token may stand where this replica does not look.
 type strangersTransport struct {
 	next http.RoundTripper
 	// limiter bounds the requests that are with the upstream.

@@ -196,9 +196,9 @@ func versionText(v *version.Info) string {
 	return v.GitVersion + ", as " + v.EmulationMajor + "." + v.EmulationMinor
 }
 
-// effective returns the version that a server behaves as: a server that emulates another
-// version has the fields, defaults and feature gates of that version (KEP-4330). Some
-// providers add a plus sign.
+// effective returns the version that a server behaves as. A server that emulates another
+// version has its fields, defaults and feature gates (KEP-4330). Some providers add a plus
+// sign.
 func effective(v *version.Info) (major string, minor int, err error) {
 	major, text := v.Major, v.Minor
 	if v.EmulationMinor != "" {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// watchEndSpread is the time over which the ends of watches are spread at a shutdown, so that
-// their clients do not come to another server at the same time.
+// watchEndSpread is the time over which the ends of watches are spread at a shutdown. So their
+// clients do not come to another server together.
 const watchEndSpread = 2 * time.Second
 
 // passedOnWatch ends, when the replica shuts down, a watch that the upstream serves. The
