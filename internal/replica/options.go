@@ -37,7 +37,7 @@ type Options struct {
 	ProxyClientCert, ProxyClientKey string
 	// Follow names resources that are followed from the start.
 	Follow []string
-	// Exclude names resources that are never followed.
+	// Exclude names resources whose reads are always passed on.
 	Exclude []string
 	// CheckpointDir is the data directory of checkpoints. "" keeps none.
 	CheckpointDir string
@@ -58,7 +58,8 @@ type Options struct {
 	// allows no such answer.
 	BoundedStaleness time.Duration
 
-	// FollowOnly says that only the resources of Follow are followed.
+	// FollowOnly says that only the resources of Follow are followed, and what the replica
+	// itself needs.
 	FollowOnly bool
 	// FollowBytes is follow.Config's MaxBytes.
 	FollowBytes resource.QuantityValue

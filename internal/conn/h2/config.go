@@ -34,11 +34,11 @@ type Config struct {
 	// WriteTimeout is how long a client may leave one buffer (64 KiB) unread before the
 	// connection is closed. 0 means for ever, as with Go's server.
 	WriteTimeout time.Duration
-	// Inline is called with each request that has no body. If it returns a request, the
-	// handler is expected not to block. The goroutine that reads the connection then runs
-	// the handler with that request, which saves waking another goroutine. If such a
-	// handler blocks all the same, another goroutine continues to read after some
-	// milliseconds. nil runs no handler so.
+	// Inline is called with each request that has no body and whose handler need not wait for
+	// another handler. If it returns a request, the handler is expected not to block. The
+	// goroutine that reads the connection then runs the handler with that request, which saves
+	// waking another goroutine. If such a handler blocks all the same, another goroutine
+	// continues to read after some milliseconds. nil runs no handler so.
 	Inline func(*http.Request) *http.Request
 }
 

@@ -252,8 +252,7 @@ func (d *Documents) settle(e *entry, a checkAnswer) {
 }
 
 // dropLocked drops entries of a kind, the least recently requested first, while they are too
-// much. It
-// keeps newest, and entries about which the upstream is being asked.
+// much. It keeps newest, and entries about which the upstream is being asked.
 func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuch func() bool) {
 	for at := d.mu.recent.Back(); at != nil && at != newest.element && isTooMuch(); {
 		old, _ := at.Value.(*entry)

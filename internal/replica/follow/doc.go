@@ -30,5 +30,6 @@
 // stays broken alone, while the upstream answers others, ends as refused. So does a resource
 // that the upstream refuses, or for which there is no memory.
 //
-// Doubtful and stale answers name the time since when, in the header X-Millrace-Cut-Off-Since.
+// In the states doubtful and stale, answers have the header X-Millrace-Cut-Off-Since if the
+// feed has followed before.
 package follow

@@ -31,9 +31,10 @@ type PolicyConfig struct {
 	Resources *Resources
 	// Follow names resources that are followed from the start.
 	Follow []string
-	// Exclude names resources that are never followed.
+	// Exclude names resources whose reads are always passed on.
 	Exclude []string
-	// Only says that only the resources of Follow are followed.
+	// Only says that only the resources of Follow are followed, and what the replica itself
+	// needs.
 	Only bool
 	// Restart restarts the replica, because the upstream is of another version. It is called once at
 	// most.

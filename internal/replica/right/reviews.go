@@ -37,9 +37,9 @@ const (
 // Reviews asks the upstream who users are and what they may do, for all requests. It shares
 // and remembers answers, and bounds what anybody can make it ask the upstream:
 //
-//	token ─► answers ─┬─ was good lately ────────────────────────────► turns of users ─────┐
+//	token ─► answers ─┬─ was good lately ────────────────────────────► turns of users ───────┐
 //	                  └─ otherwise ─► bad tokens left for the address ─► turns of addresses ─┼─► upstream
-//	right ─► answers ────────────────────────────────────────────────► turns of users ─────┘
+//	right ─► answers ────────────────────────────────────────────────► turns of users ───────┘
 //
 // What is not asked is not known: the caller passes the request on, and the upstream decides
 // about it alone. So no request waits without bound, and none gets an answer that it should

@@ -2,7 +2,7 @@
 //
 // An answer of the upstream whose question began after a client's request arrived is right for
 // that client too. So while one request is under way, later equal requests gather, and the
-// next request to the upstream is made for all of them. At any load, one question for all
+// next request to the upstream is made for all of them. At any load, one shared question for
 // equal requests is under way at a time.
 //
 //	client ──► nothing under way for the URL ──────────────► asked, streamed as it comes
