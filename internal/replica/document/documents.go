@@ -159,15 +159,15 @@ func (d *Documents) Answer(ctx context.Context, w http.ResponseWriter, r Request
 func (d *Documents) current(ctx context.Context, r Request) *document {
 	arrived := d.cfg.Clock.Now()
 	for range maxRounds {
-		found, waits, mine := d.look(r, arrived)
+		found, pending, toAsk := d.look(r, arrived)
 		switch {
-		case waits == nil:
+		case pending == nil:
 			return found
-		case mine != nil:
-			d.check(ctx, mine)
+		case toAsk != nil:
+			d.check(ctx, toAsk)
 		default:
 			select {
-			case <-waits.done:
+			case <-pending.done:
 			case <-ctx.Done():
 				return nil
 			}
@@ -177,9 +177,9 @@ func (d *Documents) current(ctx context.Context, r Request) *document {
 }
 
 // look returns the document, or a question to the upstream for which the request must wait. If
-// the question is the caller's to ask, mine is its entry. Without a question, a document that
+// the question is the caller's to ask, toAsk is its entry. Without a question, a document that
 // is nil means that the request is passed on.
-func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *check, mine *entry) {
+func (d *Documents) look(r Request, arrived time.Time) (_ *document, pending *check, toAsk *entry) {
 	changes := d.cfg.Changes()
 	d.mu.Lock()
 	defer d.mu.Unlock()
