@@ -7,11 +7,11 @@
 //	                                   │
 //	           ┌───────────────────────┴──────────────────────┐
 //	source ───►│ load      all objects, at one revision       │──► Sink.BeginLoad, Loader.Add, End
-//	           │ events    each change behind it once, in     │
+//	           │ events    each later change once, in         │
 //	           │           the order of the revisions         │──► Sink.Apply
 //	           │ progress  nothing else has changed up to R   │──► Sink.Progressed
 //	           ├──────────────────────────────────────────────┤
-//	readers ──►│ Revision  the newest one, as a proof         │
+//	readers ──►│ Revision  the source's newest, as a proof    │
 //	           │ RequestProgress                              │
 //	           │ Healthy, BrokenSince                         │
 //	           └──────────────────────────────────────────────┘
@@ -19,8 +19,8 @@
 // What holds of every feed:
 //
 //   - State. A load is the exact state at the revision of its End. Nothing of a load counts
-//     before End, and one that fails has none. Keys come in ascending order.
-//   - Order. Behind a load at R come the changes after R, each once, none left out and none
+//     before End, and a load that fails has no End. Keys come in ascending order.
+//   - Order. After a load at R come the changes after R, each once, none left out and none
 //     in another order. A break of the connection does not show.
 //   - Deletion. It has the object's key and the revision of the deletion, and no value: a sink
 //     knows the version before.
@@ -29,11 +29,12 @@
 //   - Proof. Revision returns a revision that is at or above every write that was acknowledged
 //     before the call, and only while the source is known to have the history that the sink
 //     has. A sink that has reached it is as new as the source was.
-//   - Health. A feed is healthy while it follows: its watch is open, and the sink has reached
-//     what Expect has told it of. It is not healthy before, and not from a break until it
-//     follows again. BrokenSince tells a break from a feed that never was healthy.
-//   - History. If the source has forgotten the changes behind the sink's revision, there is one
-//     load anew, of that revision or a later one. Its sink tells those who read events.
+//   - Health. A feed is healthy while it follows: its watch is open, or has ended in order and
+//     is being opened again, and the sink has reached the revision of Expect. It is not healthy
+//     before, and not from a break until it follows again. BrokenSince tells a break from a
+//     feed that never was healthy.
+//   - History. If the source has forgotten the changes after the sink's revision, the feed loads
+//     again, at that revision or a later one. Its sink tells the readers of events.
 //
 // A feed ends for two reasons only. The context has ended, and Run returns its error. Or it is
 // proven that the source has another history, what the sink holds means nothing, and Run
@@ -47,5 +48,5 @@
 //	         ▲         ├─ broken, silent, refused: follow from the applied revision
 //	         └─────────┴─ history forgotten, or that of one resource is another: ErrDoubt
 //
-// The package knows nothing of etcd's client and of HTTP, and reads no objects.
+// The package knows nothing of etcd's client and of HTTP, and decodes no objects.
 package feed

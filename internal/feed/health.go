@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Health says whether a feed follows its source. One goroutine changes it, and any may ask.
-// The zero value stands for a feed that has not followed yet.
+// Health says whether a feed follows its source. One goroutine at a time changes it, and any
+// may ask. The zero value stands for a feed that has not followed yet.
 type Health struct{ state atomic.Pointer[healthState] }
 
 type healthState struct {
 	// err is why the feed does not follow. It is nil while the feed follows.
 	err error
-	// brokenSince is zero unless the feed has followed before.
+	// brokenSince is when the feed ceased to follow. It is zero while the feed follows, and
+	// before it has followed.
 	brokenSince time.Time
 }
 

@@ -1,7 +1,7 @@
 package feed
 
-// Object is one version of one object as its source stores or sends it, or the word that it
-// was deleted. It is passed by value: an event costs its sink no memory of its own.
+// Object is one version of one object as its source stores or sends it, or its deletion. It is
+// passed by value: an event costs its sink no memory of its own.
 type Object struct {
 	// Key is the object's key in etcd. Where the source is an API server, it is the key
 	// that the object would have there.

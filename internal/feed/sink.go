@@ -8,8 +8,8 @@ import (
 // Sink receives the objects and events that a feed reads. One goroutine at a time calls its
 // methods.
 type Sink interface {
-	// BeginLoad begins a load, whose objects replace all that the sink holds. A load that
-	// another one follows before its End was given up, and leaves the sink as it was.
+	// BeginLoad begins a load, whose objects replace all that the sink holds. A load without
+	// End was given up, and leaves the sink as it was.
 	BeginLoad() Loader
 	// Received says when the response with the next Apply's events arrived.
 	Received(at time.Time)

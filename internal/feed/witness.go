@@ -3,10 +3,10 @@ package feed
 import "bytes"
 
 // Witness is what a feed has read last, to ask its source about: two histories that part
-// before it differ in it. The zero value knows nothing. Copies are independent.
+// before the witness differ in it. The zero value knows nothing. Copies are independent.
 type Witness struct {
-	// newest is the newest object, and second the one before it. They have no key if they
-	// are not known: they were deleted, or there are no objects.
+	// newest is the newest object, and second the newest but one. They have no key if they are
+	// not known: they were deleted, or there are no objects.
 	newest, second Object
 	// deleted is the newest deletion. It has no key if an object is newer, or if there was
 	// none.
@@ -36,7 +36,7 @@ func (w *Witness) Observe(o *Object) {
 	}
 }
 
-// forget forgets the version of an object that has another one now.
+// forget forgets the version of an object that has changed or was deleted.
 func (w *Witness) forget(key []byte) {
 	if bytes.Equal(w.second.Key, key) {
 		w.second = Object{}

@@ -11,8 +11,9 @@ import (
 )
 
 // openCheckpoints opens the data directory, if there is one, and lets the backends keep
-// checkpoints there. It returns the checkpoints of an upstream's API, or nil if there are
-// none. The caller calls release once nothing uses them.
+// checkpoints there. followed are the checkpoints of an upstream's API. It is nil with etcd,
+// and if nothing is kept because the upstream's cluster is not known. Unless openCheckpoints
+// fails, the caller calls release once nothing uses the directory.
 func (r *Replica) openCheckpoints(ctx context.Context, b *source.Backends) (followed *follow.Checkpoints, release func(), err error) {
 	o := r.options
 	if o.CheckpointDir == "" {

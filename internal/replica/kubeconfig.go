@@ -17,7 +17,7 @@ func (o *Options) source() *kubeconfig.Flags {
 }
 
 // kubeconfigFile returns a file whose current context leads to the upstream, for those parts
-// of Kubernetes that read one. The caller calls remove when they have.
+// of Kubernetes that read one. The caller calls remove once they have read it.
 func (o *Options) kubeconfigFile() (name string, remove func(), err error) {
 	if o.Context == "" {
 		return o.Kubeconfig, func() {}, nil

@@ -20,30 +20,31 @@ import (
 	"github.com/millrace/millrace/internal/tier/memory"
 )
 
-// Options are the options of `millrace replica`. NewOptions makes them; the
-// zero value is not usable.
+// Options are the options of `millrace replica`. NewOptions makes them. The zero value is not
+// usable.
 type Options struct {
 	// Options are the options that a replica has in common with `millrace serve`.
 	*program.Options
 	Kube *kube.ReplicaOptions
-	// Kubeconfig is the file that leads to the upstream. Context is the context in that
-	// file. "" is the current context.
+	// Kubeconfig is the file that leads to the upstream, and Context the context in that file.
+	// A Context of "" is the current one.
 	Kubeconfig, Context string
 	// WriteKubeconfig is the file for the kubeconfig that leads to the replica. "" writes
 	// none.
 	WriteKubeconfig string
-	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate.
+	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate. Both are "",
+	// or neither.
 	ProxyClientCert, ProxyClientKey string
 	// Follow names resources that are followed from the start.
 	Follow []string
-	// Exclude names resources that are never followed.
+	// Exclude names resources whose reads are always passed on.
 	Exclude []string
 	// CheckpointDir is the data directory of checkpoints. "" keeps none.
 	CheckpointDir string
 	// CheckpointInterval is the least time between two checkpoints.
 	CheckpointInterval time.Duration
-	// StartFrom is the kubeconfig of another replica, whose objects are loaded at the start. ""
-	// loads everything from the upstream.
+	// StartFrom is the kubeconfig of another replica. At the start, objects that CheckpointDir
+	// lacks are loaded from there, or from the upstream if it is "".
 	StartFrom string
 	// AuthorizationMode is how rights are decided: AuthorizeByReview or AuthorizeByRBAC.
 	AuthorizationMode string
@@ -51,26 +52,26 @@ type Options struct {
 	ReadsOnly bool
 	// BudgetCPUSeconds bounds the CPU that a client may use for reads in a minute. 0 is no bound.
 	BudgetCPUSeconds float64
-	// BudgetBytes bounds what a client may read in a minute. 0 is no bound.
+	// BudgetBytes bounds the bytes that a client may be sent in a minute. 0 is no bound.
 	BudgetBytes resource.QuantityValue
 	// BoundedStaleness is how old an answer may be that cannot be proven to be new. 0
 	// allows no such answer.
 	BoundedStaleness time.Duration
 
-	// FollowOnly says that only the resources of Follow are followed.
+	// FollowOnly says that only the resources of Follow are followed, and what the replica
+	// itself needs.
 	FollowOnly bool
 	// FollowBytes is follow.Config's MaxBytes.
 	FollowBytes resource.QuantityValue
 	// DropUnread is follow.Config's DropAfter.
 	DropUnread time.Duration
 
-	// flags are set by AddFlags.
+	// flags are those to which AddFlags has added.
 	flags *pflag.FlagSet
 }
 
-// followedShare divides the memory: the objects of resources that --follow does not name may
-// take one part in followedShare, by their size as stored. They take less memory, because they
-// are packed.
+// followedShare gives the default of FollowBytes: one part in followedShare of the memory.
+// Objects take less than their size as stored, because they are packed.
 const followedShare = 2
 
 const (
@@ -126,7 +127,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	return sections
 }
 
-// foreignFlags are flags of Kubernetes that have no meaning here. A replica asks the upstream
+// foreignFlags are flags of Kubernetes that have no meaning here: a replica asks its upstream
 // alone about users and rights.
 var foreignFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
 
@@ -197,8 +198,8 @@ func (o *Options) usesRBAC() bool { return o.AuthorizationMode == AuthorizeByRBA
 // usesEtcd reports whether objects come from etcd, and not from the upstream's API.
 func (o *Options) usesEtcd() bool { return len(o.Kube.EtcdServers()) > 0 }
 
-// mayCopy reports whether the replica may copy the objects of a resource by the upstream's API.
-// With etcd it copies nothing else than what it needs for itself.
+// mayCopy reports whether the replica may copy the objects of a resource by the upstream's
+// API. With etcd it copies only what it needs for itself.
 func (o *Options) mayCopy(gr schema.GroupResource) bool {
 	isNeeded := gr.Group == flowcontrol.GroupName || gr.Group == apiextensions.GroupName || gr == services || slices.Contains(kube.RBACResources(), gr)
 	switch {

@@ -5,9 +5,11 @@
 //	                                right decides    ├─► document               │
 //	                                                 └─► upstream.Proxy ─► upstream
 //
-// The rooms below it say how. This package decides in which order all starts and stops, and has
-// the flags, the report and the kubeconfig of the program. A caller makes Options, adds their
-// flags to a command, and calls New and Run once.
+// With --etcd-servers the read tier follows etcd in place of the upstream's API.
+//
+// This package decides in which order all starts and stops, and has the flags, the report and
+// the kubeconfig of the program. A caller makes Options, adds their flags to a command, and
+// calls New and Run once. It restarts the process if Run returns ErrRestart.
 package replica
 
 import (
@@ -65,9 +67,8 @@ type Replica struct {
 	server *kube.Replica
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
-	// ready is set once the replica is ready.
-	ready atomic.Bool
-	// outdated receives why the replica must be restarted.
+	ready     atomic.Bool
+	// outdated receives once why the replica must be restarted.
 	outdated chan error
 	// budgets bound what clients read. They are nil without a limit.
 	budgets *usage.Budgets
@@ -86,8 +87,9 @@ func New(o *Options, out io.Writer) (*Replica, error) {
 	return &Replica{options: o, out: out, logger: program.NewLogger(), outdated: make(chan error, 1)}, nil
 }
 
-// Run serves until the context ends and everything that it started has ended. A replica that was
-// restarted by itself returns ErrRestart if it fails before it is ready: the upstream is being
+// Run serves until the context ends, the replica fails, or it must be restarted (ErrRestart).
+// Then it returns once everything that it started has ended. A replica that has restarted
+// itself returns ErrRestart also for a failure before it is ready: the upstream is being
 // upgraded.
 func (r *Replica) Run(ctx context.Context) error {
 	err := r.run(ctx)
@@ -158,8 +160,8 @@ func (r *Replica) run(ctx context.Context) error {
 	})
 }
 
-// ErrRestart says that a replica has ended because it must be restarted. The caller restarts
-// the whole process: much of Kubernetes' server can be made only once in a process.
+// ErrRestart says that a replica has ended and must be restarted. The caller restarts the
+// whole process: much of Kubernetes' server can be made only once in a process.
 var ErrRestart = errors.New("this replica must be restarted")
 
 // followedVariable is the environment variable with what a replica followed before it was
@@ -180,8 +182,8 @@ func (r *Replica) restart(reason error) {
 	r.outdated <- reason
 }
 
-// runUntilRestart serves until the context ends, the caches have no meaning any more, or the
-// replica must be restarted.
+// runUntilRestart calls serve, and ends it if what the caches hold means nothing any more, or
+// the replica must be restarted. It returns the reason, or else what serve has returned.
 func (r *Replica) runUntilRestart(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
@@ -199,8 +201,8 @@ func (r *Replica) runUntilRestart(ctx context.Context, b *source.Backends, serve
 	return err
 }
 
-// findUpstream opens the door to the upstream, and asks what it is and serves. It returns the
-// configuration of what the replica asks for itself.
+// findUpstream makes the door to the upstream, and asks what the upstream is and serves. It
+// returns the configuration of clients with the replica's own credentials.
 func (r *Replica) findUpstream(ctx context.Context) (*rest.Config, error) {
 	named, err := r.options.source().Load("replica")
 	if err != nil {
@@ -230,11 +232,12 @@ func (r *Replica) findUpstream(ctx context.Context) (*rest.Config, error) {
 	return r.door.Own(), nil
 }
 
-// retryPause is the time between two attempts of readUpstream.
+// retryPause is the time between two attempts of readUpstream, and before a replica restarts
+// that could not start.
 const retryPause = time.Second
 
 // readUpstream asks the upstream what it is and serves. A replica that was restarted by itself
-// waits for an answer: the upstream is being upgraded, and nobody looks on.
+// waits for an answer: the upstream is being upgraded.
 func (r *Replica) readUpstream(ctx context.Context) error {
 	again := wasRestarted()
 	for {
@@ -254,8 +257,9 @@ func (r *Replica) readUpstream(ctx context.Context) error {
 	}
 }
 
-// openSource makes what objects come from, and the policy of what is followed. The caller calls
-// release once nothing uses either.
+// openSource opens the data directory, and makes the source of objects and the policy of what
+// is followed. Unless it fails, the caller calls release, which closes the directory, once
+// nothing uses the source.
 func (r *Replica) openSource(ctx context.Context, config *rest.Config, b *source.Backends, shares memory.Shares) (release func(), err error) {
 	o := r.options
 	kept, release, err := r.openCheckpoints(ctx, b)
@@ -303,8 +307,8 @@ func (r *Replica) newResources(ctx context.Context, config *rest.Config, b *sour
 	return made, nil
 }
 
-// watches returns the options of watches. Kubernetes compresses watch-lists since 1.37, so an
-// upstream of another version may not: then watches are compressed only on request.
+// watches returns the options of watches. Kubernetes compresses watch-lists since 1.37. If the
+// upstream is of another version, watches are compressed only on request.
 func (r *Replica) watches() tiermount.WatchOptions {
 	made := r.options.Watches()
 	if made.Compression == read.CompressWatchLists && r.upstream.Skew() != 0 {
@@ -313,7 +317,8 @@ func (r *Replica) watches() tiermount.WatchOptions {
 	return made
 }
 
-// build makes the server of the replica.
+// build makes the server of the replica and all that answers its requests, and writes its
+// kubeconfig.
 func (r *Replica) build(ctx context.Context, config *rest.Config, tier *tiermount.ReadTier) error {
 	reviews, err := right.NewReviews(right.ReviewConfig{Panics: r.panics})
 	if err != nil {
@@ -380,8 +385,8 @@ func (r *Replica) newProxy(reviews *right.Reviews) http.Handler {
 	})
 }
 
-// isLocal reports whether a path is about the replica itself and not about the upstream. What no
-// server has is the upstream's to refuse.
+// isLocal reports whether a path is about the replica itself and not about the upstream. Paths
+// that no server has, such as /healthz/, are the upstream's to refuse.
 func isLocal(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {

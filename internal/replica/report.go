@@ -39,7 +39,7 @@ func (r *Replica) newReporter(config *rest.Config, tier *tiermount.ReadTier, cou
 	}
 }
 
-// report implements dashboard.Source's Replica.
+// report implements Replica of dashboard.Source.
 func (p *reporter) report() serverreport.ReplicaReport {
 	now := time.Now()
 	made := serverreport.ReplicaReport{

@@ -39,7 +39,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 }
 
 // adviseDelegation logs what is missing if the replica may not ask the upstream about users
-// and rights. The replica starts all the same: what it passes on is answered.
+// and rights. The replica starts all the same: the upstream answers what it passes on.
 func (r *Replica) adviseDelegation(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
 	defer cancel()

@@ -13,12 +13,12 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// siblingCheckTimeout is how long the replica asks another replica which cluster it is
-// of.
+// siblingCheckTimeout bounds the check of another replica's cluster and version.
 const siblingCheckTimeout = 10 * time.Second
 
-// openSibling returns the replica that --start-from names. It returns nil if that replica
-// cannot be used, and the log says why: the upstream has everything as well.
+// openSibling returns the replica that --start-from names, or nil if it names none. It also
+// returns nil if that replica does not pass the check, and the log says why: the upstream has
+// everything as well.
 func (r *Replica) openSibling(ctx context.Context) (*follow.Sibling, error) {
 	if r.options.StartFrom == "" {
 		return nil, nil

@@ -49,8 +49,8 @@ const missing = "missing"
 // server's address. It leaves all others as they are. A certificate that is issued
 // again keeps its private key, so a crash between two files leaves a pair that fits.
 //
-// After ErrBadState or ErrInvalidHosts nothing has been written. Any other error
-// comes from writing, and the call can be repeated.
+// After ErrBadState, ErrInvalidHosts or ErrClosed nothing has been written. After any other
+// error the call can be repeated.
 func (d *Dir) EnsureCredentials(hosts Hosts) (Report, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 // The kinds of errors, for errors.Is. The text of an error is for the person who runs
 // the command, and says what to do next.
 var (
-	// ErrInUse: another process holds the directory's lock.
+	// ErrInUse: another process, or another Dir of this process, holds the directory's lock.
 	ErrInUse = errors.New("data directory in use")
 	// ErrUnusable: the directory cannot be made, entered, written or kept private.
 	ErrUnusable = errors.New("data directory unusable")

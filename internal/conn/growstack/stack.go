@@ -4,7 +4,7 @@
 // new goroutines: growing their stacks late took a tenth of a write's CPU. Grown at the
 // beginning of a request, a stack has little to copy.
 //
-// A function here is called once at the beginning of a request's goroutine. It must not
+// A function here is called at the beginning of a goroutine that a request starts. It must not
 // be used for goroutines that live long: stacks shrink only in a garbage collection.
 package growstack
 

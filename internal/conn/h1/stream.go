@@ -67,9 +67,9 @@ type stream struct {
 		// source is nil except during Pull.
 		source   pull.Source
 		receiver pull.Receiver
-		// taken says that a worker has the turn. wanted says that another worker came
+		// taken says that a worker has the turn. workerCame says that another worker came
 		// meanwhile: the turn's holder queues the stream again.
-		taken, wanted bool
+		taken, workerCame bool
 		// unsent are bytes of the source that were not written yet.
 		unsent [][]byte
 		// sourceReady says that the source may have more.
@@ -150,7 +150,7 @@ func (s *stream) Write(w *pull.Worker) {
 	defer m.Unlock()
 	switch {
 	case m.taken:
-		m.wanted = true
+		m.workerCame = true
 		return
 	case m.source == nil || m.leaving || m.err != nil || m.sourceEnded && len(m.unsent) == 0:
 		return
@@ -166,12 +166,12 @@ func (s *stream) Write(w *pull.Worker) {
 	switch {
 	case m.sourceEnded && len(m.unsent) == 0 || m.leaving || m.err != nil:
 		m.changed.Broadcast()
-	case m.wanted || m.sourceReady || len(m.unsent) > 0:
+	case m.workerCame || m.sourceReady || len(m.unsent) > 0:
 		s.Wake() // after the other connections
 	default:
 		m.clock.SetIdle()
 	}
-	m.wanted = false
+	m.workerCame = false
 }
 
 // Abort implements pull.Task. Pull then panics in the handler's goroutine, which net/http

@@ -160,9 +160,9 @@ func (b *body) sendContinue() {
 	}
 }
 
-// creditRead gives the client credit for n bytes that the handler has read. It does so on
-// the connection, and on the stream too if the handler reads on.
-func (s *stream) creditRead(n int, more bool) {
+// creditRead gives the client credit for n bytes that the handler has read or dropped. It does
+// so on the connection, and on the stream too if the handler reads on.
+func (s *stream) creditRead(n int, readsOn bool) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *stream) creditRead(n int, more bool) {
 	}
 	s.unread -= n
 	err := c.creditLocked(nil, n)
-	if err == nil && more && s.state == open {
+	if err == nil && readsOn && s.state == open {
 		err = c.creditLocked(s, n)
 	}
 	if err != nil {

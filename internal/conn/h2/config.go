@@ -22,7 +22,7 @@ type Config struct {
 	// means 256 KiB.
 	MaxUploadBufferPerStream int32
 	// MaxUploadBufferPerConnection is the window of all request bodies of a connection in
-	// bytes, at least 65,535. 0 means MaxConcurrentStreams windows of a stream.
+	// bytes. Less than 65,535 means MaxConcurrentStreams windows of a stream.
 	MaxUploadBufferPerConnection int32
 	// MaxReadFrameSize is the largest frame that is accepted, 16 KiB to 16 MiB - 1. 0
 	// means 256 KiB.
@@ -34,11 +34,11 @@ type Config struct {
 	// WriteTimeout is how long a client may leave one buffer (64 KiB) unread before the
 	// connection is closed. 0 means for ever, as with Go's server.
 	WriteTimeout time.Duration
-	// Inline is called with each request that has no body. If it returns a request, the
-	// handler is expected not to block. The goroutine that reads the connection then runs
-	// the handler with that request, which saves waking another goroutine. If such a
-	// handler blocks all the same, another goroutine continues to read after some
-	// milliseconds. nil runs no handler so.
+	// Inline is called with each request that has no body and whose handler need not wait for
+	// another handler. If it returns a request, the handler is expected not to block. The
+	// goroutine that reads the connection then runs the handler with that request, which saves
+	// waking another goroutine. If such a handler blocks all the same, another goroutine
+	// continues to read after some milliseconds. nil runs no handler so.
 	Inline func(*http.Request) *http.Request
 }
 
@@ -175,8 +175,8 @@ func isRequiredSuite(suite uint16) bool {
 	return suite == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || suite == tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
 }
 
-// isAdequateTLS reports whether HTTP/2 may be used over a TLS connection: TLS 1.3, or TLS
-// 1.2 with an ephemeral key exchange and an authenticated cipher (RFC 9113, 9.2).
+// isAdequateTLS reports whether HTTP/2 may be used over a TLS connection (RFC 9113, 9.2). TLS
+// 1.2 must have an ephemeral key exchange and an authenticated cipher.
 func isAdequateTLS(state *tls.ConnectionState) bool {
 	if state.Version != tls.VersionTLS12 {
 		return state.Version > tls.VersionTLS12

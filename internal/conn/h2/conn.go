@@ -75,7 +75,8 @@ type conn struct {
 	// framer reads frames for the reader. It writes control frames to mu.control, under
 	// the lock.
 	framer *http2.Framer
-	// nameCache and the next two fields belong to the reader.
+	// nameCache, emptyFrames and nextToStart belong to the reader. emptyFrames counts DATA frames
+	// in a row that carry nothing.
 	nameCache   nameCache
 	emptyFrames int
 	// nextToStart is a stream whose handler the reader starts after the current frame.
@@ -96,7 +97,7 @@ type conn struct {
 		reader       reader
 		// runningHandlers counts handlers that run.
 		runningHandlers int
-		// waitingStreams are the streams whose handlers wait for one to end.
+		// waitingStreams are the streams whose handlers wait until another handler ends.
 		waitingStreams []*stream
 		// settingsAcked says that the client has acknowledged our settings.
 		settingsAcked bool
@@ -187,8 +188,8 @@ func (c *conn) greet() {
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.framer.MaxHeaderListSize},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(cfg.MaxUploadBufferPerStream)},
 	)
-	if more := cfg.MaxUploadBufferPerConnection - minWindow; more > 0 {
-		_ = c.framer.WriteWindowUpdate(0, uint32(more))
+	if growth := cfg.MaxUploadBufferPerConnection - minWindow; growth > 0 {
+		_ = c.framer.WriteWindowUpdate(0, uint32(growth))
 		c.mu.in = newInflow(cfg.MaxUploadBufferPerConnection)
 	}
 	c.kick()

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// maxDiscarded is how many bytes of a request's body a client may send after the
-	// answer.
+	// maxDiscarded is how many bytes of a request's body a client may send after the handler
+	// has returned.
 	maxDiscarded = 16 << 20
-	// A stream whose client sends nothing of such a body for discardPeriod, at most twice
-	// that, is reset.
+	// discardPeriod is how long a client may send nothing of such a body, once the answer is
+	// sent, before the stream is reset. It may take up to twice as long.
 	discardPeriod = 3 * time.Second
-	// maxDiscardPeriods bounds how long such a body may take.
+	// maxDiscardPeriods bounds how long such a body may take, in discardPeriods.
 	maxDiscardPeriods = 20
 )
 
@@ -29,7 +29,8 @@ const (
 // the bounds above. Beyond them the stream is reset.
 type bodyDiscard struct {
 	in inflow
-	// received counts the body's bytes. lastReceived is that count at the last check.
+	// received counts the body's bytes since the handler has returned. lastReceived is that
+	// count at the last check.
 	received, lastReceived int64
 	// periods counts the discard periods that have passed.
 	periods int
@@ -106,8 +107,8 @@ func (c *conn) checkDiscards() {
 	m.timer.Reset(discardPeriod)
 }
 
-// endDiscardLocked forgets a discarded body, if there is one: the client has ended it, or
-// the stream is reset.
+// endDiscardLocked forgets a discarded body, if there is one: the client has ended it, or the
+// stream is reset. It sends the GOAWAY that waits for that.
 func (c *conn) endDiscardLocked(id uint32) {
 	d := c.mu.discards.bodies[id]
 	if delete(c.mu.discards.bodies, id); d != nil && d.goAwayAfter {

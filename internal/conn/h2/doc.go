@@ -6,18 +6,20 @@
 // The difference is how bytes leave. Go's server passes each frame between goroutines and
 // writes it by itself. Here, a worker (package pull) takes a connection that has
 // something to send. It gathers frames of all streams in one buffer, and writes them at
-// once. If nothing else is to be sent, a handler writes the end of its answer itself,
-// which saves waking a worker. A handler of a long stream gives it to the workers with
-// Pull. An event then wakes no goroutine of its own, and events of thousands of streams
-// leave in a few writes.
+// once.
+//
+// If nothing else is to be sent, a handler writes the end of its answer itself, which saves
+// waking a worker. A handler of a long stream gives the stream to the workers with Pull. An
+// event then wakes no goroutine of its own, and events of thousands of streams leave in a few
+// writes.
 //
 //	handler: Write, Flush, return ──► stream: headers, chunks, end ─┐
 //	Source: Wake ──► woken streams ──► Source.Next ──► chunks ──────┤
-//	reader: acknowledgements, window updates, resets ─────────────────┤
-//	                                                     worker ◄─────┘
-//	                                                        │ one buffer, one write
-//	                                                        ▼
-//	                                                    connection
+//	reader: acknowledgements, window updates, resets ───────────────┤
+//	                                                   worker ◄─────┘
+//	                                                      │ one buffer, one write
+//	                                                      ▼
+//	                                                  connection
 //
 // Streams take turns: none puts more than one frame of 16 KiB in a buffer while another
 // waits. So a large download delays a watch by one buffer at most.

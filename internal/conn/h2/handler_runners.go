@@ -5,8 +5,8 @@ import "github.com/millrace/millrace/internal/conn/pull"
 // maxIdleRunners bounds the goroutines that wait for a handler to run.
 const maxIdleRunners = 64
 
-// handlerRunner is a goroutine that runs handlers one after another. Its stack has grown
-// with the first one; a new goroutine would have to grow its stack again.
+// handlerRunner is a goroutine that runs handlers one after another. Its stack has grown with
+// the first handler. A new goroutine would have to grow its stack again.
 type handlerRunner struct{ streams chan *stream }
 
 // run runs a stream's handler in an idle runner, or in a new one.
@@ -43,8 +43,8 @@ func (s *stream) run() {
 	s.runHandler()
 }
 
-// recover is deferred by goroutines that serve the connection. If they panic, it ends
-// this connection and no other.
+// recover is deferred by goroutines that serve the connection. A panic then ends this connection
+// and no other.
 func (c *conn) recover() {
 	if e := recover(); e != nil {
 		c.Abort(pull.NewPanic(e))

@@ -19,8 +19,8 @@ type head struct {
 	// status is 0 for trailers.
 	status int
 	fields []hpack.HeaderField // names are in Go's canonical form
-	// The handler itself has set Content-Type, Date or Content-Encoding. closesConn says
-	// that it asked for the end of the connection.
+	// hasType, hasDate and hasEncoding say that the handler itself has set Content-Type, Date
+	// and Content-Encoding. closesConn says that it asked for the end of the connection.
 	hasType, hasDate, hasEncoding, closesConn bool
 	// length is the declared Content-Length. It is -1 if there is none.
 	length int64
@@ -154,12 +154,14 @@ type turn struct {
 	// and went away: the holder queues the connection again.
 	taken, workerCame bool
 	// worker is the holder of the turn. It is nil if a handler holds the turn.
-	worker    *pull.Worker
+	worker *pull.Worker
+	// batch is the buffer that is being filled. It is nil between turns.
 	batch     []byte
 	block     bytes.Buffer
 	encoder   *hpack.Encoder // to block
 	nameCache nameCache
-	chunks    [][]byte
+	// chunks is the list that sources append to.
+	chunks [][]byte
 	// write describes the batch.
 	write *pull.Write
 	// receiver is one of the receivers whose bytes are in the batch. It is nil if there is

@@ -64,8 +64,8 @@ func (c *conn) notePlacedLocked(s *stream, n int) {
 	s.receiver.Placed(t.write, n, stall)
 }
 
-// writeBatchLocked writes a buffer and tells one of its receivers. That takes three clock
-// readings for a buffer, and none for a buffer without receivers.
+// writeBatchLocked writes a buffer and tells one of its receivers. A buffer takes three clock
+// readings at most, and none without receivers.
 func (c *conn) writeBatchLocked(bytes []byte) {
 	t := &c.mu.turn
 	receiver := t.receiver

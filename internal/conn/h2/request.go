@@ -89,8 +89,8 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	return c.startLocked(s)
 }
 
-// startLocked lets the reader start a handler, or wait until another handler ends.
-// Otherwise a client that opens and resets streams in a row would have any number of
+// startLocked lets the reader start a handler, or queues the stream until another handler
+// ends. Otherwise a client that opens and resets streams in a row would have any number of
 // handlers running.
 func (c *conn) startLocked(s *stream) error {
 	limit := int(c.server.cfg.MaxConcurrentStreams)
@@ -209,7 +209,8 @@ func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	return header
 }
 
-// bodyLength returns the declared Content-Length. It returns -1 if there is none.
+// bodyLength returns the declared Content-Length. It returns -1 if there is none, and 0 if it is
+// no number.
 func bodyLength(header http.Header) int64 {
 	declared := header["Content-Length"]
 	if len(declared) == 0 {

@@ -109,9 +109,9 @@ func hasBody(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. Small writes are gathered. A large one is not
-// copied: its bytes are sent from where they are, and Write returns when they have been
-// framed.
+// Write implements http.ResponseWriter. Small writes are gathered. A large write is not copied
+// unless bytes are gathered already. Its bytes are sent from where they are, and Write returns
+// when they have been framed.
 func (r *response) Write(p []byte) (int, error) {
 	if err := r.countWritten(len(p)); err != nil {
 		return 0, err

@@ -51,8 +51,9 @@ type stream struct {
 	declaredLength int64
 	// wakePending is set by Wake, and cleared when the stream is taken off the wakeList.
 	wakePending atomic.Bool
-	// wakeIndex is the stream's place in wakeList.mu.streams, from 1. It is 0 if the
-	// stream is not in the list. wakeList.mu guards it while it is.
+	// wakeIndex is the stream's place in wakeList.mu.streams, from 1. It is 0 if the stream is
+	// not in the list, and notWakeable once the stream is closed. wakeList.mu guards it while
+	// the stream is in the list.
 	wakeIndex int
 
 	// conn.mu guards the fields that follow.
@@ -233,7 +234,7 @@ type sendState struct {
 	// chunks are sent next. Their bytes belong to the handler or the Source, which must
 	// leave them unchanged until they are framed.
 	chunks [][]byte
-	// pair is the memory of the list.
+	// pair is the memory of chunks while they are the handler's.
 	pair [2][]byte
 	// buffer holds chunks that belong to the stream. It returns to its pool when they are
 	// framed.
@@ -298,8 +299,8 @@ func (s *stream) dropFramedLocked(n int, whole bool) {
 	s.chunks[0] = s.chunks[0][n:]
 }
 
-// releaseChunksLocked releases the chunks after they were framed. It wakes the
-// handler, but not one that pulls and whose source has not ended.
+// releaseChunksLocked releases the chunks after they were framed. It wakes the handler, unless
+// the handler pulls and its source has not ended.
 func (s *stream) releaseChunksLocked() {
 	s.chunks = nil
 	s.buffer.release()

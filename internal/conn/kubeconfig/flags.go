@@ -66,7 +66,7 @@ func (f *Flags) AddDataDir(set *pflag.FlagSet) {
 	set.StringVar(&f.DataDir, "data-dir", "", "directory of the millrace serve whose server to ask, as its administrator")
 }
 
-// Given reports whether any of the flags says which server it is.
+// Given reports whether Kubeconfig or DataDir names the server.
 func (f *Flags) Given() bool { return f.Kubeconfig != "" || f.DataDir != "" }
 
 func (f *Flags) defaults() string {

@@ -7,8 +7,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Select returns the kubeconfig with its one context alone, and with absolute names of files.
-// It is for callers that make another kubeconfig of it.
+// Select returns the kubeconfig f.Kubeconfig with f.Context alone, or with its current context
+// alone. Names of files in it are absolute. It is for callers that make another kubeconfig of
+// it.
 func (f *Flags) Select() (*clientcmdapi.Config, error) {
 	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
 	if err == nil {

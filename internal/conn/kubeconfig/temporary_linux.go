@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// temporaryFile writes a file in memory. Where that or /proc is not to be had, it is one in a
+// temporaryFile writes a file in memory. Without memory files or /proc, it writes one in a new
 // directory.
 func temporaryFile(text []byte) (name string, remove func(), err error) {
 	fd, err := unix.MemfdCreate("kubeconfig", unix.MFD_CLOEXEC)

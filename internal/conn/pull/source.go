@@ -12,21 +12,22 @@ type Source interface {
 	// them.
 	//
 	// Next should produce about room bytes, which is at most 16 KiB. If it produces more,
-	// the Puller keeps the excess, and does not call Next before that is sent.
+	// the Puller keeps the excess and sends that first.
 	//
 	// more says that there may be more bytes now: Next is called again once there is
 	// room. Without more, Next is called after the next Wake. The error io.EOF ends the
 	// Pull once these bytes are handed over: the handler may then write, and Pull again.
-	// Any other error resets the stream, and these bytes are dropped.
+	// Any other error resets the stream, or closes an HTTP/1.1 connection, and these bytes
+	// are dropped.
 	//
 	// Next is never called concurrently. While it runs, all other streams of the
 	// connection wait.
 	Next(chunks [][]byte, room int) (_ [][]byte, more bool, err error)
 }
 
-// Receiver may be implemented by a Source. It is told when its bytes enter a write, and
-// when that write has returned. Both methods are called by the goroutine that calls Next,
-// never concurrently.
+// Receiver may be implemented by a Source. It is told when its bytes enter a write, and when
+// that write has returned. Both methods are called by the goroutine that writes for the
+// connection, as Next is, never concurrently.
 type Receiver interface {
 	// Placed says that bytes of this source have been put into the buffer of write w, which
 	// is about to begin. stall is nil if the client's flow-control windows are open. The
@@ -50,14 +51,15 @@ type WindowStall struct {
 
 // Write describes one write to a connection. It carries bytes of any number of streams.
 type Write struct {
-	// Number counts the writes of the connection, from 1. Writes without bytes of a
-	// Receiver need not count.
+	// Number counts the writes of the connection, from 1. Writes that fail, or carry no bytes of
+	// a Receiver, need not count.
 	Number uint64
 	// FillBegan is when the writer began to fill the buffer. Began and Ended enclose the
 	// write itself. All fields but Number, FillBegan and Local are valid from
 	// Receiver.Written on.
 	FillBegan, Began, Ended time.Time
 	// BusySince is the time from which on the connection had something to write without a pause.
+	// If that is long ago, it is a later time (WriteClock.Complete).
 	BusySince time.Time
 	// Writing is how long the connection was writing from BusySince to Began.
 	Writing time.Duration
@@ -80,8 +82,8 @@ type Puller interface {
 	// is zero between writes. Waits may be called from any goroutine.
 	Waits() (windowClosed, writeBegan time.Time)
 	// WithLock calls use with the connection's lock held: meanwhile no Receiver.Placed is
-	// in progress. returned is the number of writes that have returned. use must not
-	// block or call the Puller back.
+	// in progress. returned is the Number of the last write that has returned, or 0. use must
+	// not block or call the Puller back.
 	WithLock(use func(returned uint64))
 	// Wake asks a worker to call the source soon; several calls before that count as one.
 	// It never blocks. It may be called from any goroutine, with any lock held, and also

@@ -22,8 +22,8 @@ type Task interface {
 // Worker is a goroutine that writes for connections, one after another. Its stack stays
 // in the processor's caches, where the stack of a goroutine per connection would not be.
 //
-// As many workers run as there are processors. A worker whose write blocks is not
-// counted, and another one runs in its place.
+// At most as many workers run as there are processors. A worker whose write blocks is not
+// counted, and another worker runs in its place.
 type Worker struct {
 	pool *workerPool
 	// lastWriteEnd is when the previous write of this worker returned. It is zero if
@@ -56,10 +56,12 @@ type workerPool struct {
 	mu    struct {
 		sync.Mutex
 		work sync.Cond
-		// tasks are in the order in which they were queued. running does not count
-		// blocked workers.
-		tasks         Queue[Task]
-		running, idle int
+		// tasks are in the order in which they were queued.
+		tasks Queue[Task]
+		// running is the number of workers that are neither idle nor blocked.
+		running int
+		// idle is the number of workers that wait for a task.
+		idle int
 	}
 }
 
@@ -140,7 +142,7 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 			conn.worker.Store(w)
 			defer conn.worker.Store(nil)
 			if conn.blocked.Load() {
-				w.noteBlocked() // this write will wait for the lock of one that blocks
+				w.noteBlocked() // this write will wait for the lock of another write, which blocks
 			}
 		} else {
 			w.noteBlocked() // any write of such a connection may block
@@ -152,8 +154,9 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 	return conn.writeBatch(c, b)
 }
 
-// Now returns the time at which the worker begins with a connection: the time at which
-// its previous write ended. So most writes read the clock twice and not three times.
+// Now returns the time at which the worker begins with a connection: the end of its previous
+// write if known, and else the present time. So most writes read the clock twice and not three
+// times.
 func (w *Worker) Now() time.Time {
 	if w == nil || w.lastWriteEnd.IsZero() {
 		return Now()

@@ -12,9 +12,9 @@ var clockOrigin = time.Now()
 // clock is read.
 func Now() time.Time { return clockOrigin.Add(time.Since(clockOrigin)) }
 
-// WriteClock measures the writes of one connection for its Receivers. The zero value is
-// ready. The lock of the connection in package h1 or h2 guards it,
-// except where a method says otherwise.
+// WriteClock measures the writes of one connection for its Receivers. The zero value is ready.
+// The lock of the connection in package h1 or h2 guards it, except where a method says
+// otherwise.
 type WriteClock struct {
 	// returned is the number of writes that Complete has counted.
 	returned uint64
@@ -41,7 +41,7 @@ func (c *WriteClock) NextNumber() uint64 { return c.returned + 1 }
 // ReturnedWrites returns the number of writes that Complete has counted.
 func (c *WriteClock) ReturnedWrites() uint64 { return c.returned }
 
-// Begin records the start of a write, and sets BusySince and Writing of w.
+// Begin records the start of a write, and sets Began, BusySince and Writing of w.
 func (c *WriteClock) Begin(w *Write) {
 	w.Began = Now()
 	if c.busySince.IsZero() {
@@ -60,10 +60,10 @@ func (c *WriteClock) End(w *Write, worker *Worker) {
 	}
 }
 
-// Complete counts a write that has succeeded. Once the busy period is longer than
-// busyMemory, the past is halved. So a connection that never pauses reports how it fared
-// recently. A long write is remembered for longer. What came during it is sent by the
-// writes after it, and has waited for it.
+// Complete counts a write that has succeeded. Once the busy period is longer than busyMemory,
+// the past is halved. So a connection that never pauses reports how it fared recently. A long
+// write is remembered for longer: bytes that came during the write are sent by later writes,
+// and have waited for it.
 func (c *WriteClock) Complete(w *Write) {
 	c.returned++
 	took := w.Ended.Sub(w.Began)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrClosed ends the streams of a client that was closed.
+// ErrClosed ends streams that a closed client has not begun.
 var ErrClosed = errors.New("the client was closed")
 
 // Client is one program: its connections, and the requests that wait for a connection. It
@@ -52,7 +52,7 @@ type Stream struct {
 	id     uint32
 	body   []byte // what is left to send
 	window int64  // the bytes that the server still takes
-	unread uint32 // received bytes for which the window was not widened
+	unread uint32 // received bytes for which the window was not widened yet
 	status bool   // the final header has come
 	over   bool   // the stream has ended or was cancelled
 }
@@ -72,8 +72,8 @@ func (c *Client) Start(r *Request, h Handler) *Stream {
 	return s
 }
 
-// placeLocked reserves a place on a connection. Without one it opens another connection,
-// and returns nil.
+// placeLocked reserves a place on a connection. If no connection has a place, it begins to
+// open another connection, and returns nil.
 func (c *Client) placeLocked() *conn {
 	for _, conn := range c.mu.conns {
 		if conn.reserve() {
@@ -148,8 +148,8 @@ func (c *Client) remove(gone *conn) {
 	c.mu.conns = slices.DeleteFunc(c.mu.conns, func(other *conn) bool { return other == gone })
 }
 
-// Cancel ends a stream. Its handler may be called once more while Cancel runs, and is not
-// called afterwards.
+// Cancel ends a stream. Its handler may be called once more, even after Cancel has returned, by
+// a goroutine that had begun before.
 func (s *Stream) Cancel() {
 	c := s.client
 	c.mu.Lock()
@@ -162,7 +162,7 @@ func (s *Stream) Cancel() {
 	}
 }
 
-// Close ends all streams with ErrClosed, and returns when all goroutines of the client have
+// Close ends all streams with an error, and returns when the readers of all connections have
 // ended. It must not be called by a handler.
 func (c *Client) Close() {
 	c.mu.Lock()

@@ -58,14 +58,18 @@ type conn struct {
 		// reservedStreams counts the streams that are open or about to be opened. maxStreams
 		// bounds them.
 		reservedStreams, maxStreams int
-		draining                    bool
+		// draining says that the connection takes no more streams.
+		draining bool
 		// sendWindow is how many bytes the server takes, for all streams. streamSendWindow is
 		// how many it takes on a stream that begins.
 		sendWindow, streamSendWindow int64
 		// blocked are the streams that wait for a window.
 		blocked []*Stream
 
-		ping         *time.Timer
+		// ping calls conn.ping.
+		ping *time.Timer
+		// framesAtPing is framesRead at the last call, or -1. pinged says that a ping was sent
+		// since then.
 		framesAtPing int64
 		pinged       bool
 	}
@@ -237,7 +241,7 @@ func (n *conn) stream(id uint32) *Stream {
 	return n.mu.streams[id]
 }
 
-// finish ends a stream, which may be nil, and gives its place to one that waits.
+// finish ends a stream, which may be nil, and gives its place to a stream that waits.
 func (n *conn) finish(s *Stream, err error) {
 	if s == nil || !n.endOnce(s) {
 		return
@@ -383,7 +387,8 @@ func (n *conn) applySettings(f *http2.SettingsFrame) error {
 	})
 }
 
-// drain takes no more streams, and ends the streams that the server has not begun.
+// drain takes no more streams, ends the streams that the server has not begun, and closes the
+// connection if no stream is left.
 func (n *conn) drain(f *http2.GoAwayFrame) {
 	last := f.LastStreamID
 	var refused []*Stream

@@ -26,16 +26,16 @@ type Request struct {
 	Method   string
 	URI      string // path and query
 	Accept   string
-	Gzip     bool // asks for a compressed answer
-	Type     string
-	Body     []byte
+	Gzip     bool   // asks for a compressed answer
+	Type     string // the content type of Body
+	Body     []byte // nil for none
 	Identity *Identity
 }
 
 // Handler gets the answer to a request. Its methods are called one at a time, and never
 // from within Start. End is called exactly once, unless the stream is cancelled.
 type Handler interface {
-	// Header gets the status, and the headers that matter.
+	// Header gets the final status and some headers.
 	Header(h Header)
 	// Data gets a part of the body, whose bytes it must not keep.
 	Data(p []byte)
@@ -101,7 +101,7 @@ func lower(name string) string {
 	return string(b)
 }
 
-// maxAnswer bounds the body of a call.
+// maxAnswer bounds the bytes of a call's answer.
 const maxAnswer = 32 << 20
 
 // Answer is the whole answer to a call.

@@ -16,6 +16,7 @@ type codec interface {
 	// mediaType and watchMediaType are what to accept for a list and for a watch.
 	mediaType() string
 	watchMediaType() string
+	// list reads a list or a page. The values of its objects are stored forms.
 	list(body []byte) (list, error)
 	// frames returns a function that reads the next frame. Its error is io.EOF, or wraps
 	// it, at the end of the stream.

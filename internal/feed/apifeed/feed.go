@@ -53,10 +53,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Feed follows one resource with a single watch. The watch begins with all objects (KEP-3157), or
-// after a list in pages where the server has no such watches. When it ends, the next one resumes
-// where it ended. While readers of a resource that does not change wait for a proof, there is a
-// short second watch.
+// Feed follows one resource with a single long watch. It begins with all objects (KEP-3157),
+// or after a list in pages where the server has no such watches. When it ends, the next one
+// resumes there. While readers of a resource that does not change wait for a proof, a short
+// second watch runs beside it.
 //
 //	  ┌───── 410, sent otherwise, or another history of this resource alone ─────┐
 //	  ▼                                                                          │
@@ -69,11 +69,11 @@ type Config struct {
 // A checkpoint or a sibling's objects may take the place of the first load. When a watch has
 // ended before its time, the feed first confirms that the server has the history that the sink
 // has. If the server has another history, Config.WentBack tells whether all resources have
-// another history, which ends the feed. The history of one resource alone changes when its
-// server does: a definition's group version may be given to an aggregated server.
+// another history, which ends the feed. The history of one resource alone changes when another
+// server answers for it: a definition's group version may be given to an aggregated server.
 //
-// A server that refuses the feed alone (RefusalStatus) is asked seldom. The feed then is
-// not healthy, and its objects stay as they are.
+// A server that refuses the feed (RefusalStatus) is asked seldom. The feed then is not
+// healthy, and its objects stay as they are.
 type Feed struct {
 	cfg    Config
 	codec  codec
@@ -81,10 +81,10 @@ type Feed struct {
 	// applied is the revision up to which the sink has everything. It is 0 before the first
 	// load.
 	applied atomic.Int64
-	// other is the error of a server with another history: feed.ErrDoubt if Config.WentBack
-	// can tell of which resources.
-	other error
-	// attempts are what Run does, one after the other.
+	// errOtherHistory is the error of a server with another history: feed.ErrDoubt if
+	// Config.WentBack can tell of which resources, and otherwise feed.ErrWentBack.
+	errOtherHistory error
+	// attempts are what Run does, one at a time.
 	attempts attempts
 	// retry and hurry end a pause of Run, hurry not before its least time.
 	retry, hurry chan struct{}
@@ -94,19 +94,18 @@ type Feed struct {
 	bookmarked atomic.Bool
 	// tried is closed when the first load has succeeded or failed.
 	tried chan struct{}
-	// heardAt is when the watch last told something: that it has begun, an event or a
-	// bookmark.
+	// heardAt is when the server last began a watch, or sent an event or a bookmark on it.
 	heardAt atomic.Pointer[time.Time]
 	// depth is the number of replicas that an event has passed when the sink gets it, this one
 	// included. It is 0 before the first watch.
 	depth atomic.Int64
 	// interval is ProgressWithin, in nanoseconds.
 	interval atomic.Int64
-	// surroundings is nil before learn.
+	// surroundings is what learn has read last. It is nil before that.
 	surroundings atomic.Pointer[Surroundings]
 	// requests has the requests for progress.
 	requests progressRequests
-	// applying is held while the sink gets an event or a bookmark.
+	// applying is held while the sink gets an event or progress.
 	applying sync.Mutex
 
 	// confirmed says that the server has the history that the sink has. Only Run's goroutine
@@ -127,11 +126,12 @@ type Feed struct {
 	siblingTried bool
 	// witness is what the sink got last.
 	witness feed.Witness
-	// left is the connection of a watch that stood still, which the next watch does not use.
-	left net.Conn
-	// told is the state that the log was told last. It is nil while the feed follows.
-	told error
-	// bookmarkRead says that the surroundings have a bookmark as it was sent.
+	// abandonedConn is the connection of a watch that stood still, which the next watch does not
+	// use. It is nil if there is none.
+	abandonedConn net.Conn
+	// loggedState is the state that noteBreak has logged last. It is nil while the feed follows.
+	loggedState error
+	// bookmarkRead says that surroundings.Bookmark is as the server has sent it.
 	bookmarkRead bool
 }
 
@@ -140,10 +140,10 @@ func New(cfg Config) *Feed {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	f := &Feed{cfg: cfg, codec: jsonCodec{}, other: feed.ErrDoubt, tried: make(chan struct{}), retry: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	f := &Feed{cfg: cfg, codec: jsonCodec{}, errOtherHistory: feed.ErrDoubt, tried: make(chan struct{}), retry: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	f.requests.wanted = make(chan struct{}, 1)
 	if cfg.WentBack == nil {
-		f.other = feed.ErrWentBack
+		f.errOtherHistory = feed.ErrWentBack
 	}
 	if cfg.Protobuf {
 		f.codec = protobufCodec{}
@@ -151,11 +151,11 @@ func New(cfg Config) *Feed {
 	return f
 }
 
-// follow loads the resource unless it is loaded, and follows one watch to its end. loaded
+// follow loads the resource unless it is loaded, and follows one watch to its end. onLoaded
 // is called when the sink has all objects.
-func (f *Feed) follow(ctx context.Context, loaded func()) error {
+func (f *Feed) follow(ctx context.Context, onLoaded func()) error {
 	if f.loaded {
-		loaded()
+		onLoaded()
 		err := f.confirm(ctx)
 		if err == nil {
 			return f.watch(ctx, nil)
@@ -175,7 +175,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 		return err
 	}
 	if !f.loaded && !f.listsOnly {
-		err := f.watch(ctx, &initialEvents{done: func() { f.setLoaded(); loaded(); release() }})
+		err := f.watch(ctx, &initialEvents{done: func() { f.setLoaded(); onLoaded(); release() }})
 		if !errors.Is(err, errNoWatchList) && !errors.Is(err, errNoOrder) {
 			return err
 		}
@@ -188,7 +188,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 		}
 		f.setLoaded()
 	}
-	loaded()
+	onLoaded()
 	release()
 	return f.watch(ctx, nil)
 }
@@ -210,7 +210,8 @@ func (f *Feed) resumeKept(ctx context.Context) error {
 // setLoaded records that the sink has all objects.
 func (f *Feed) setLoaded() { f.loaded, f.loadedAt = true, time.Now() }
 
-// endLoad ends a load of objects whose history the server has. Reads may follow immediately.
+// endLoad ends a load of objects whose history the server has. Reads need not wait for a
+// confirmation.
 func (f *Feed) endLoad(ctx context.Context, loader feed.Loader, revision int64) {
 	f.confirmed.set(true)
 	loader.End(ctx, revision)
@@ -233,8 +234,8 @@ func (f *Feed) Healthy() error {
 // BrokenSince returns when the feed ceased to follow, as feed.Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
-// HeardAt returns when the watch last told something. It returns zero before the first
-// watch.
+// HeardAt returns when the server last began a watch, or sent an event or a bookmark on it. It
+// returns zero before the first watch.
 func (f *Feed) HeardAt() time.Time {
 	if at := f.heardAt.Load(); at != nil {
 		return *at
@@ -242,8 +243,8 @@ func (f *Feed) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Depth returns how many replicas an event has come through when the sink has it, the
-// caller's included. It returns 0 before the first watch.
+// Depth returns how many replicas an event has passed when the sink gets it, this one
+// included. It returns 0 before the first watch.
 func (f *Feed) Depth() int { return int(f.depth.Load()) }
 
 func (f *Feed) setHeard() {

@@ -12,13 +12,15 @@ import (
 
 // A server whose etcd or watch cache stands still sends bookmarks all the same: they repeat a
 // revision. A watch over HTTP/2 then stays where it is for as long as the connection lives,
-// though a balancer has other servers. So while a watch tells no new revision, the feed asks
-// for the newest one. That makes a server whose watch cache is sound tell of it within the
-// minute between its bookmarks. A server that still tells nothing new is left: the watch is
-// opened again on another connection.
+// though a balancer has other servers.
+//
+// So while a watch sends no new revision, the feed asks for the newest revision. A server
+// whose watch cache is sound then sends it within the minute between its bookmarks. If a
+// server still sends nothing new, the watch is opened again on another connection.
 
 const (
-	// movementPeriod is the time between two looks at whether the watch tells anything new.
+	// movementPeriod is the mean time between two checks whether the watch has sent anything
+	// new.
 	movementPeriod = 15 * time.Second
 	// questionPeriod is the least time between two questions for the newest revision.
 	questionPeriod = 30 * time.Second
@@ -28,7 +30,7 @@ const (
 	// maxFrozenAfter bounds frozenAfter, which doubles each time when another connection has sent
 	// nothing new either. An etcd that cannot report progress has no sound watch cache.
 	maxFrozenAfter = 10 * time.Minute
-	// maxRetired bounds how many connections are left for a new one.
+	// maxRetired bounds how many connections are given up for one watch.
 	maxRetired = 8
 	// retireTimeout bounds the last request on a connection.
 	retireTimeout = 5 * time.Second
@@ -42,14 +44,17 @@ type movement struct {
 	// applied is the revision at the last look. newest is a revision that is ahead of
 	// applied. It is 0 if none is known.
 	applied, newest int64
-	// asked is when the newest revision was asked for, and since when it is ahead or unknown.
-	// It is zero if the newest revision was not asked for and is not ahead.
-	asked, since time.Time
-	// limit is frozenAfter, or a multiple.
+	// asked is when the newest revision was last asked for.
+	asked time.Time
+	// since is since when the newest revision is known to be ahead of applied, or unknown though
+	// it was asked for. It is zero if neither is so.
+	since time.Time
+	// limit is how long that may last: frozenAfter, or a multiple up to maxFrozenAfter.
 	limit time.Duration
 }
 
-// watchMovement opens a watch that stands still again, until the context ends.
+// watchMovement interrupts a watch that stands still, so that the next attempt opens another,
+// until the context ends.
 func (f *Feed) watchMovement(ctx context.Context) {
 	m := movement{limit: frozenAfter}
 	for {
@@ -71,7 +76,7 @@ func (f *Feed) watchMovement(ctx context.Context) {
 	}
 }
 
-// look compares what the watch has told with the newest revision.
+// look compares the applied revision with the newest one, and records the result in m.
 func (f *Feed) look(ctx context.Context, m *movement) {
 	if applied := f.applied.Load(); applied != m.applied {
 		m.applied, m.since = applied, time.Time{}
@@ -102,15 +107,16 @@ func (f *Feed) look(ctx context.Context, m *movement) {
 	}
 }
 
-// openWatch opens a watch, on another connection than one that was left.
-func (f *Feed) openWatch(ctx context.Context, r *request) (body *watchAnswer, err error) {
+// openWatch opens a watch, on another connection than abandonedConn. It returns errFrozen if it
+// gets no such connection.
+func (f *Feed) openWatch(ctx context.Context, r *request) (answer *watchAnswer, err error) {
 	for range maxRetired {
 		resp, err := r.send(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if f.left == nil || r.conn != f.left {
-			f.left = nil
+		if f.abandonedConn == nil || r.conn != f.abandonedConn {
+			f.abandonedConn = nil
 			return &watchAnswer{resp, r.conn}, nil
 		}
 		_ = resp.Body.Close()
@@ -120,7 +126,7 @@ func (f *Feed) openWatch(ctx context.Context, r *request) (body *watchAnswer, er
 }
 
 // retire sends one request, after which its connection serves no other. In a pool of several
-// connections that need not be the connection that is left. Requests under way on it go on.
+// connections that need not be abandonedConn. Requests under way on the connection go on.
 func (f *Feed) retire(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
 	defer cancel()
@@ -130,6 +136,6 @@ func (f *Feed) retire(ctx context.Context) {
 		_ = resp.Body.Close()
 	}
 	if transport := f.cfg.Client.Transport; transport != nil {
-		utilnet.CloseIdleConnectionsFor(transport) // HTTP/1.1 has those alone to go to
+		utilnet.CloseIdleConnectionsFor(transport) // over HTTP/1.1, requests would come to idle connections
 	}
 }

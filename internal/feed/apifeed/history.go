@@ -42,12 +42,16 @@ func (f *Feed) confirm(ctx context.Context) error {
 }
 
 // confirmHistory checks that the server has, at revision, the witness as the feed has read it.
-// The error wraps f.other if the server has another history, and errSentOtherwise if it has the
-// witness at its revision with other bytes. It wraps errExpired if the server no longer knows,
-// and errUnasked if it does not take the question. It is a feed.Refusal if the feed may not
-// read the resource. Other bytes are no other history. A default in a definition, a feature
-// gate or an upgrade changes how an object is sent, but not its revision. Without a witness the
-// server has to have reached the revision, which is all.
+// Without a witness it only checks that the server has reached the revision. The error wraps
+//
+//   - f.errOtherHistory, if the server has another history;
+//   - errSentOtherwise, if it has the witness at its revision with other bytes;
+//   - errExpired, if it no longer knows;
+//   - errUnasked, if it does not take the question;
+//   - feed.ErrRefused, if the feed may not read the resource.
+//
+// Other bytes are no other history. A default in a definition, a feature gate or an upgrade
+// changes how an object is sent, but not its revision.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, w *feed.Witness) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -77,9 +81,9 @@ func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object
 	case refusal == nil && !o.Deleted && atRevision.hasRevisionOf(o):
 		return fmt.Errorf("%w: %s at revision %d", errSentOtherwise, o.Key, o.Revision)
 	case refusal == nil && o.Deleted:
-		return fmt.Errorf("%w: at revision %d %s has %s, which was deleted at %d", f.other, revision, f.cfg.URL, o.Key, o.Revision)
+		return fmt.Errorf("%w: at revision %d %s has %s, which was deleted at %d", f.errOtherHistory, revision, f.cfg.URL, o.Key, o.Revision)
 	case refusal == nil:
-		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", f.other, revision, f.cfg.URL, o.Key, o.Revision)
+		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", f.errOtherHistory, revision, f.cfg.URL, o.Key, o.Revision)
 	case isRefusedAlike(refusal):
 		return refusal
 	case errors.Is(refusal, feed.ErrRefused):
@@ -100,11 +104,11 @@ func (f *Feed) confirmObject(ctx context.Context, revision int64, o *feed.Object
 
 // isBehind returns the error of a server that was at revision wasAt and is at isAt.
 func (f *Feed) isBehind(wasAt, isAt int64) error {
-	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.other, f.cfg.URL, wasAt, isAt)
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", f.errOtherHistory, f.cfg.URL, wasAt, isAt)
 }
 
-// readObject lists an object at revision, or at the newest one if that is 0. The list of
-// one object by its name costs the server the look-up of one key.
+// readObject lists an object at revision, or at the newest revision if that is 0. The list of
+// one object by its name costs the server the lookup of one key.
 func (f *Feed) readObject(ctx context.Context, o *feed.Object, revision int64) (list, error) {
 	collection, name := f.collectionOf(o.Key)
 	parameters := url.Values{"fieldSelector": {nameSelector(name)}}
@@ -136,8 +140,7 @@ func (l *list) has(o *feed.Object) bool {
 	return l.hasRevisionOf(o) && bytes.Equal(l.objects[0].value, o.Value)
 }
 
-// hasRevisionOf reports whether the list's only object was written at the revision of another
-// one.
+// hasRevisionOf reports whether the list has one object, of the same revision as o.
 func (l *list) hasRevisionOf(o *feed.Object) bool {
 	return len(l.objects) == 1 && l.objects[0].revision == o.Revision
 }
@@ -153,9 +156,10 @@ func (f *Feed) collectionOf(key []byte) (collection, name string) {
 	return f.cfg.URL[:end] + "/namespaces/" + namespace + f.cfg.URL[end:], inNamespace
 }
 
-// judge asks whether a doubt is the proof of another history. It returns feed.ErrWentBack if
-// it is. If it is not, the sink needs all objects again, of whatever revision. If that is
-// not known, the doubt stays. So do other errors.
+// judge asks Config.WentBack about a feed.ErrDoubt, and returns other errors as they are. It
+// returns an error that wraps feed.ErrWentBack if all resources have another history. If only
+// this resource has, the next attempt loads it again, at whatever revision. If that is not
+// known, the doubt stays.
 func (f *Feed) judge(ctx context.Context, err error) error {
 	if !errors.Is(err, feed.ErrDoubt) || errors.Is(err, feed.ErrWentBack) {
 		return err
@@ -173,14 +177,15 @@ func (f *Feed) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// WentBackWith reports whether two feeds read one etcd, whose revisions both servers count. f
-// seems to have another history than its server. If the servers share an etcd, the newest
-// revision at f's server lies between two that are read from the other's, before and after it.
+// WentBackWith reports whether f's server has another history than f, and still shares an etcd
+// with the server of another feed. If the servers share an etcd, the newest revision at f's
+// server lies between two revisions that the other feed's server has before and after.
 //
-// A server that has taken over the resource, or an etcd of its own, counts others. It may have
-// given the resource back since the doubt. So the history is checked once more, between two
-// questions for the newest revision. If it is not in doubt then, or must be loaded again for
-// another reason, nothing is proven.
+// A server that has taken over the resource, or an etcd of the resource alone, counts its own
+// revisions. It may have given the resource back since the doubt. So the history is checked
+// once more, between two questions to f's server for the newest revision. If the history is
+// not in doubt then, or the resource must be loaded again for another reason, WentBackWith
+// returns false.
 //
 // Run's goroutine calls it, in Config.WentBack.
 func (f *Feed) WentBackWith(ctx context.Context, other *Feed) (bool, error) {
@@ -189,7 +194,7 @@ func (f *Feed) WentBackWith(ctx context.Context, other *Feed) (bool, error) {
 	var newest [4]int64
 	for i, from := range []*Feed{other, f, f, other} {
 		if i == 2 {
-			if err := f.confirmHistory(ctx, f.applied.Load(), &f.witness); !errors.Is(err, f.other) {
+			if err := f.confirmHistory(ctx, f.applied.Load(), &f.witness); !errors.Is(err, f.errOtherHistory) {
 				if needsLoad(err) {
 					err = nil
 				}

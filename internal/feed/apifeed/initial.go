@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// loadBatch is how many objects are handed to the sink in one call.
+// loadBatch is the largest number of objects that are handed to the sink in one call.
 const loadBatch = 500
 
 // errNoOrder says that a watch does not begin with all objects in the order of their keys,
@@ -23,10 +23,10 @@ var errNoOrder = errors.New("the API server's watch-list has no order")
 type initialEvents struct {
 	loader feed.Loader
 	batch  []feed.Object
-	// lastKey is the key of the last object, and objects their number.
+	// lastKey is the key of the last object, and objects the number of objects.
 	lastKey []byte
 	objects int
-	// done is called when the sink has all objects.
+	// done is called when the sink has all objects. It is nil for the objects of a sibling.
 	done func()
 }
 
@@ -50,7 +50,7 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 	return true, nil
 }
 
-// addInitial hands the sink a batch of objects when it is full.
+// addInitial adds an object to the batch, and hands a full batch to the sink.
 func (f *Feed) addInitial(ctx context.Context, initial *initialEvents, o *object) error {
 	added := f.present(o)
 	if initial.objects > 0 && bytes.Compare(added.Key, initial.lastKey) <= 0 {

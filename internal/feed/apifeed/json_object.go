@@ -88,7 +88,6 @@ func readEndAnnotation(l *storedjson.Lexer) (read map[string]string) {
 	return read
 }
 
-// readString reads a string.
 func readString(l *storedjson.Lexer) string {
 	text, ok := storedjson.Unquote(l.QuotedText())
 	l.RefuseIf(!ok)

@@ -15,15 +15,13 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-const (
-	// pageObjects is how many objects a page of a list has: client-go's default.
-	pageObjects = 500
-)
+// pageObjects is how many objects a page of a list has: client-go's default.
+const pageObjects = 500
 
-// list is a list's answer.
+// list is a list, or a page of one.
 type list struct {
 	revision int64
-	// next is the token of the next page. It is "" after the last one.
+	// next is the token of the next page. It is "" in the last page.
 	next    string
 	objects []object
 }
@@ -84,12 +82,12 @@ func (f *Feed) Contents(ctx context.Context) (objects []feed.Object, revision in
 	return objects, revision, err
 }
 
-// Contradict implements cache.ContentsSource. The feed loads again, or ends if the server is
-// another one for all resources.
-func (f *Feed) Contradict(reason error) { f.interrupt(fmt.Errorf("%w: %w", f.other, reason)) }
+// Contradict implements cache.ContentsSource. The feed loads again, or ends if all resources
+// have another history.
+func (f *Feed) Contradict(reason error) { f.interrupt(fmt.Errorf("%w: %w", f.errOtherHistory, reason)) }
 
-// readConfirmed reads something of the newest revision until the server's history is known to
-// be the sink's. It returns that revision.
+// readConfirmed calls read, which returns a revision, again and again until the server is
+// known to have the sink's history. It returns the last revision.
 func (f *Feed) readConfirmed(ctx context.Context, read func(context.Context) (int64, error)) (int64, error) {
 	for {
 		before := f.applied.Load()
@@ -164,13 +162,14 @@ func (f *Feed) countAt(ctx context.Context, revision int64) (int64, error) {
 	return count, nil
 }
 
-// firstPage is what is read of a page of at most one object.
+// firstPage is what is read of a page of one object at most.
 type firstPage struct {
 	Metadata metav1.ListMeta   `json:"metadata"`
 	Items    []json.RawMessage `json:"items"`
 }
 
-// firstObject lists one object of the resource at revision, or at the newest one if that is 0.
+// firstObject lists one object of the resource at revision, or at the newest revision if that
+// is 0.
 func (f *Feed) firstObject(ctx context.Context, revision int64) (page firstPage, err error) {
 	parameters := url.Values{"limit": {"1"}}
 	if revision > 0 {

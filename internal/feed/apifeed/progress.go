@@ -27,21 +27,21 @@ const (
 	// its request.
 	shortWatchSeconds = "3"
 	shortWatchLimit   = 6 * time.Second
-	// quietAfter is how long requests for progress go on, without any, until a second watch
-	// begins. Events of a busy resource come before. A Millrace is asked without that wait.
+	// quietAfter is how long requests for progress go on, while nothing is applied, until a second
+	// watch begins. A busy resource has events before. A Millrace is asked without that wait.
 	quietAfter = 80 * time.Millisecond
-	// requestGap is the time without requests after which one begins again.
+	// requestGap is the time without requests after which a new run of requests begins.
 	requestGap = time.Second
 	// shortWatchPause follows a second watch that has failed.
 	shortWatchPause = 2 * time.Second
 )
 
-// progressRequests are the requests for progress that a feed has got. They are for a second
+// progressRequests has the requests for progress that a feed has got. They lead to a second
 // watch if they go on while nothing is applied.
 type progressRequests struct {
-	// wanted receives a value when a second watch is asked for.
+	// wanted receives a value when a second watch is needed.
 	wanted chan struct{}
-	// newest is the revision that was last read.
+	// newest is the server's newest revision as readers have last read it.
 	newest atomic.Int64
 	mu     struct {
 		sync.Mutex
@@ -54,8 +54,8 @@ type progressRequests struct {
 	}
 }
 
-// add records a request while applied is the applied revision. It asks for a second
-// watch if requests have gone on for after.
+// add records a request while applied is the applied revision. It wants a second watch if
+// requests have gone on for after.
 func (p *progressRequests) add(now time.Time, applied int64, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *progressRequests) add(now time.Time, applied int64, after time.Duration
 	}
 	select {
 	case p.wanted <- struct{}{}:
-	default: // one is asked for already
+	default: // a second watch is wanted already
 	}
 }
 
@@ -144,8 +144,8 @@ func (f *Feed) shortWatch(ctx context.Context) error {
 	}
 }
 
-// advance moves the applied revision forward, to one up to which nothing has changed since
-// the event of revision last. It does nothing if that event was not applied yet.
+// advance moves the applied revision forward to revision, up to which nothing has changed
+// since the event of revision last. It does nothing if that event was not applied yet.
 func (f *Feed) advance(revision, last int64) {
 	f.applying.Lock()
 	defer f.applying.Unlock()

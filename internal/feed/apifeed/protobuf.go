@@ -18,11 +18,11 @@ import (
 // Field numbers of lists and objects, which are the same for all kinds of Kubernetes'
 // API, and of k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto.
 const (
-	listMeta, listItem                                   = 1, 2
-	listMetaRevision, listMetaContinue                   = 2, 3
-	objectMeta                                           = 1
-	metaName, metaNamespace, metaRevision, metaAnnotated = 1, 3, 6, 12
-	mapKey, mapValue                                     = 1, 2
+	listMeta, listItem                                     = 1, 2
+	listMetaRevision, listMetaContinue                     = 2, 3
+	objectMeta                                             = 1
+	metaName, metaNamespace, metaRevision, metaAnnotations = 1, 3, 6, 12
+	mapKey, mapValue                                       = 1, 2
 )
 
 // maxFrameBytes bounds a frame. Objects are at most a few megabytes.
@@ -109,7 +109,7 @@ func protobufObject(message []byte) (o object, err error) {
 				o.namespace = string(content)
 			case metaRevision:
 				o.revision, err = parseRevision(string(content))
-			case metaAnnotated:
+			case metaAnnotations:
 				err = o.readAnnotation(content)
 			}
 			return err
@@ -121,6 +121,7 @@ func protobufObject(message []byte) (o object, err error) {
 	return o, err
 }
 
+// readAnnotation reads one annotation, for endsInitial.
 func (o *object) readAnnotation(pair []byte) error {
 	var key, value string
 	err := eachField(pair, func(number protowire.Number, content []byte) error {
@@ -173,7 +174,7 @@ func protobufFrame(data []byte) (frame, error) {
 	return made, err
 }
 
-// eachField calls visit for each field of a message that has content. It ends at the first
+// eachField calls visit for each length-delimited field of a message. It ends at the first
 // error.
 func eachField(message []byte, visit func(protowire.Number, []byte) error) error {
 	for len(message) > 0 {

@@ -58,8 +58,8 @@ type refusal struct {
 }
 
 // RefusalStatus returns the status with which the server refuses the feed, and since when. The
-// status is 0 if the server does not refuse it. A refusal lasts until the feed follows: meanwhile the server
-// may also have been away.
+// status is 0 if the server does not refuse the feed. A refusal lasts until the feed follows,
+// also if the server was away meanwhile.
 func (f *Feed) RefusalStatus() (status int, since time.Time) {
 	if r := f.refusal.Load(); r != nil {
 		return r.status, r.since
@@ -67,8 +67,8 @@ func (f *Feed) RefusalStatus() (status int, since time.Time) {
 	return 0, time.Time{}
 }
 
-// noteRefusal records a refusal. It reports whether the refusal is the first one, or has another
-// status than the one before.
+// noteRefusal records a refusal. It reports whether the refusal is the first, or has another
+// status than the refusal before.
 func (f *Feed) noteRefusal(status int) (changed bool) {
 	last := f.refusal.Load()
 	if last != nil && last.status == status {
@@ -82,10 +82,10 @@ func (f *Feed) noteRefusal(status int) (changed bool) {
 	return true
 }
 
-// Retry makes a feed that waits to try again do so immediately.
+// Retry ends the pause of a feed that waits to try again, or its next pause.
 func (f *Feed) Retry() {
 	select {
 	case f.retry <- struct{}{}:
-	default: // it will
+	default: // a retry is pending
 	}
 }

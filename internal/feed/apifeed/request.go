@@ -34,8 +34,9 @@ var (
 )
 
 const (
-	// compressWatchHeader asks a Millrace for a compressed watch, also one that begins with
-	// no objects. Others compress watch-lists alone. Clients accept gzip by themselves.
+	// compressWatchHeader asks a Millrace for a compressed watch, also one that does not begin
+	// with all objects. Other servers compress watch-lists alone. Go's client accepts gzip by
+	// itself.
 	compressWatchHeader = "X-Millrace-Compress-Watch"
 	// staleHeader marks an answer of a replica with bounded staleness.
 	staleHeader = "X-Millrace-Stale"
@@ -58,8 +59,8 @@ type request struct {
 	conn net.Conn
 }
 
-// send sends the request and returns the answer, whose body the caller closes. An answer
-// that is no success is an error. Context ends the reading of the body, too.
+// send sends the request and returns the answer, whose body the caller closes. An answer that
+// is no success is an error. The end of the context also ends the reading of the body.
 func (r *request) send(ctx context.Context) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	silence := time.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
@@ -106,7 +107,7 @@ func (r *request) do(ctx context.Context) (*http.Response, error) {
 	return r.client.Do(req)
 }
 
-// check returns an error unless the answer is a success, and one that proves something.
+// check returns an error if the answer is no success, or is stale.
 func (r *request) check(resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
@@ -118,7 +119,7 @@ func (r *request) check(resp *http.Response) error {
 	return nil
 }
 
-// watchedBody is the body of an answer that ends its request if it is silent for too long.
+// watchedBody is the body of an answer. It ends the request if a Read takes longer than limit.
 // One goroutine reads it.
 type watchedBody struct {
 	io.ReadCloser

@@ -9,20 +9,20 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// confirmKept checks that objects which did not come from the server are of its history, before
-// they are used. The error wraps feed.ErrUnusable if they are not, or if the server no longer
-// knows; after others it may be asked again.
+// confirmKept checks that the objects of a checkpoint are of the server's history, before they
+// are used. newest is the newest of them. The error wraps feed.ErrUnusable if they are not, or
+// if the server no longer knows; after any other error it may be asked again.
 func (f *Feed) confirmKept(ctx context.Context, revision int64, newest *feed.Object) error {
 	w := feed.WitnessOf(newest)
 	err := f.confirmHistory(ctx, revision, &w)
-	if errors.Is(err, f.other) || needsLoad(err) {
+	if errors.Is(err, f.errOtherHistory) || needsLoad(err) {
 		return fmt.Errorf("%w: %w", feed.ErrUnusable, err)
 	}
 	return err
 }
 
 // resume loads the checkpoint of the resource, if there is one. The error wraps
-// feed.ErrUnusable if it cannot be used; after others it may be tried again.
+// feed.ErrUnusable if it cannot be used; after any other error it may be tried again.
 func (f *Feed) resume(ctx context.Context) error {
 	began := time.Now()
 	kept, err := f.cfg.Checkpoint()

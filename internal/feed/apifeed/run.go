@@ -31,11 +31,11 @@ func (f *Feed) Run(ctx context.Context) error {
 
 func (f *Feed) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var others sync.WaitGroup
-	defer others.Wait()
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
 	defer cancel()
-	others.Go(func() { f.answerRequests(ctx) })
-	others.Go(func() { f.watchMovement(ctx) })
+	helpers.Go(func() { f.answerRequests(ctx) })
+	helpers.Go(func() { f.watchMovement(ctx) })
 	tried := sync.OnceFunc(func() { close(f.tried) })
 	defer tried()
 	for backoff := minBackoff; ; {
@@ -71,7 +71,7 @@ func (f *Feed) run(ctx context.Context) error {
 func (f *Feed) attempt(ctx context.Context, tried func()) error {
 	attempting, end := f.attempts.begin(ctx)
 	defer end()
-	if f.left != nil {
+	if f.abandonedConn != nil {
 		f.retire(attempting)
 	}
 	err := f.learn(attempting)
@@ -84,7 +84,8 @@ func (f *Feed) attempt(ctx context.Context, tried func()) error {
 	return err
 }
 
-// pause waits, or until Retry. A server that has answered a reader shortens the wait.
+// pause waits for d, or until Retry. If the server answers a reader meanwhile, it waits for
+// minBackoff at most.
 func (f *Feed) pause(ctx context.Context, d time.Duration) {
 	least, all := time.NewTimer(min(d, minBackoff)), time.NewTimer(d)
 	defer least.Stop()
@@ -107,7 +108,7 @@ func (f *Feed) pause(ctx context.Context, d time.Duration) {
 // setFollowing records that the feed follows.
 func (f *Feed) setFollowing() {
 	f.refusal.Store(nil)
-	f.told = nil
+	f.loggedState = nil
 	f.health.SetFollowing()
 }
 
@@ -134,17 +135,17 @@ func (f *Feed) noteBreak(err error) {
 			level = f.cfg.Logger.Debug
 		}
 	}
-	if state != nil && state == f.told {
+	if state != nil && state == f.loggedState {
 		level = f.cfg.Logger.Debug
 	}
-	f.told = state
+	f.loggedState = state
 	level(message, "url", f.cfg.URL, "revision", f.applied.Load(), "err", err)
 }
 
-// errBroken is the state of a feed whose break the log was told.
+// errBroken is the loggedState of a feed that broke for no special reason.
 var errBroken = errors.New("broken")
 
-// attempts can be interrupted from outside, one after the other.
+// attempts lets other goroutines interrupt the attempt that runs, or the next one.
 type attempts struct {
 	mu struct {
 		sync.Mutex
@@ -155,7 +156,8 @@ type attempts struct {
 	}
 }
 
-// begin returns the context of an attempt. Its cause is the interruption.
+// begin returns the context of an attempt, and the function that ends it. The context's cause is
+// the interruption.
 func (a *attempts) begin(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
@@ -183,7 +185,7 @@ func (f *Feed) interrupt(err error) {
 	}
 }
 
-// loadSlot waits until the feed may load, and returns what ends that.
+// loadSlot waits until the feed may load. release may be called repeatedly.
 func (f *Feed) loadSlot(ctx context.Context) (release func(), err error) {
 	if f.cfg.LoadSemaphore == nil {
 		return func() {}, nil

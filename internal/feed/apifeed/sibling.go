@@ -23,16 +23,16 @@ type Sibling struct {
 }
 
 const (
-	// siblingTimeout bounds the load from a sibling, and siblingSilence the time in which it
-	// sends nothing. A replica is not ready meanwhile, and could load from the server.
+	// siblingTimeout bounds the load from a sibling, and siblingSilence the time in which the
+	// sibling sends nothing. This replica is not ready meanwhile, and could load from the server.
 	siblingTimeout = 2 * time.Minute
 	siblingSilence = 10 * time.Second
 )
 
-// trySibling loads the objects of the sibling, unless something is loaded already or the sibling
-// was tried before. It fails if the server does not answer: then nothing is read, and all is to
-// be tried again. Whatever else happens, the sibling is not tried again. That it is of the
-// server's cluster and version was checked at the start, and need not hold for a later load.
+// trySibling loads the objects of the sibling, unless something is loaded already or the
+// sibling was tried before. It fails if the server does not answer: then nothing is read, and
+// the sibling may be tried again. Whatever else happens, the sibling is not tried again. The
+// sibling's cluster and version were checked at the start, and may be others at a later load.
 func (f *Feed) trySibling(ctx context.Context) error {
 	if f.cfg.Sibling == nil || f.siblingTried {
 		return nil
@@ -56,9 +56,10 @@ func (f *Feed) trySibling(ctx context.Context) error {
 	return nil
 }
 
-// loadSibling hands the sink the objects that the sibling has. They have the state of one revision,
-// which need not be the newest: the watch of the server begins after it. The server is asked for
-// the newest of the objects and for their number only. If it fails, the sink has ended no load.
+// loadSibling hands the sink the objects that the sibling has. They have the state of one
+// revision, which need not be the newest: the watch of the server begins after it. The server
+// is asked for the newest of the objects and for their number only. If loadSibling fails, it
+// has ended no load.
 func (f *Feed) loadSibling(ctx context.Context) error {
 	began := time.Now()
 	initial := &initialEvents{loader: f.cfg.Sink.BeginLoad()}
@@ -96,7 +97,7 @@ func (f *Feed) confirmCount(ctx context.Context, revision int64, objects int) er
 }
 
 // readSibling reads all objects of a sibling, and returns their revision. At resource version
-// 0 a replica sends what it has, and asks nobody.
+// 0 a replica sends what it has, without asking its server.
 func (f *Feed) readSibling(ctx context.Context, initial *initialEvents) (int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, siblingTimeout, fmt.Errorf("%s has not sent all objects within %v", f.cfg.Sibling.URL, siblingTimeout))
 	defer cancel()

@@ -17,14 +17,14 @@ import (
 )
 
 // Surroundings are what a server sends around the objects of a resource, byte for byte and in
-// the format in which it is followed. A caller that sends objects on as they came sends these
-// as well: a server of another version may write other ones. They are immutable.
+// the format in which the resource is followed. A caller that sends objects on as they came
+// sends these bytes as well: a server of another version may write others. They are immutable.
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
 	EmptyList []byte
-	// InitialEventsEnd is the object of the bookmark after initial events. It is nil if
-	// the server has no such watches. Bookmark is the object of another bookmark.
-	// Before the first one it is made of InitialEventsEnd.
+	// InitialEventsEnd is the object of the bookmark after initial events. It is nil if the
+	// server has no watches that begin with these. Bookmark is the object of any other
+	// bookmark. Before the server has sent one, Bookmark is made of InitialEventsEnd.
 	Bookmark, InitialEventsEnd []byte
 	// Warnings are the warnings with which the server answers each read of the version.
 	Warnings []string
@@ -47,7 +47,7 @@ func (f *Feed) format() sentobject.Format {
 
 // learn asks the server what it sends around objects: at the start, and after each break,
 // when another server may answer. Both questions are about an object that does not exist,
-// and cost the server the look-up of one key.
+// and cost the server the lookup of one key.
 func (f *Feed) learn(ctx context.Context) error {
 	if !f.cfg.Verbatim || f.confirmed.is() {
 		return nil
@@ -123,8 +123,7 @@ func (f *Feed) readInitialEventsEnd(ctx context.Context, collection string, sele
 	return event.object.value, nil
 }
 
-// observeBookmark keeps the first bookmark of a connection, as it is. Before that the one
-// that was made of the end of initial events stands in its place.
+// observeBookmark keeps the first bookmark after learn, as the server has sent it.
 func (f *Feed) observeBookmark(o *object) {
 	known := f.surroundings.Load()
 	if known == nil || f.bookmarkRead || o.endsInitial {

@@ -47,7 +47,7 @@ type frame struct {
 	status *metav1.Status
 }
 
-// watchAnswer is the answer to a watch, and the connection that it comes by.
+// watchAnswer is the answer to a watch, and its connection.
 type watchAnswer struct {
 	*http.Response
 	conn net.Conn
@@ -78,10 +78,10 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	f.setDepth(resp.Header)
 	f.setInterval(resp.Header)
 	err = f.readFrames(ctx, resp.Response, initial)
-	// A server that ends a watch early may be going, and another one come in its place.
+	// A server that ends a watch early may be going, and another server come in its place.
 	f.confirmed.set(f.confirmed.is() && err == nil && time.Since(began) > length-endSlack)
-	if stands := context.Cause(ctx); errors.Is(err, errSilent) || errors.Is(stands, errFrozen) {
-		f.left = resp.conn
+	if interruption := context.Cause(ctx); errors.Is(err, errSilent) || errors.Is(interruption, errFrozen) {
+		f.abandonedConn = resp.conn
 	}
 	if errors.Is(err, errSilent) && !f.bookmarked.Load() && f.loaded {
 		f.cfg.Logger.Debug("A watch without bookmarks is silent and opened again", "url", f.cfg.URL)
@@ -90,13 +90,13 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	return err
 }
 
-// depthHeader is the header in which a replica says at which depth of a tree it is.
+// depthHeader is the header in which a replica says its Depth.
 const depthHeader = "X-Millrace-Depth"
 
-// maxDepth bounds what a server may say.
+// maxDepth bounds the depth that is taken from a server.
 const maxDepth = 1000
 
-// setDepth records at which depth this side of a watch is. An API server itself says nothing.
+// setDepth sets the depth to one more than the server's. An API server has no depthHeader.
 func (f *Feed) setDepth(answer http.Header) {
 	depth, _ := strconv.Atoi(answer.Get(depthHeader))
 	f.depth.Store(int64(min(max(depth, 0), maxDepth) + 1))
@@ -110,8 +110,8 @@ func (f *Feed) setInterval(answer http.Header) {
 	f.interval.Store(int64(min(max(interval, 0), time.Minute)))
 }
 
-// ProgressWithin returns how long the server takes at most to tell of its progress. It
-// returns 0 if the server does not say.
+// ProgressWithin returns the time between bookmarks of the server. It returns 0 if the server
+// does not say.
 func (f *Feed) ProgressWithin() time.Duration { return time.Duration(f.interval.Load()) }
 
 func (f *Feed) watchParameters(initial bool, length time.Duration) url.Values {

@@ -13,7 +13,8 @@ import (
 )
 
 // resume loads the checkpoint of the cluster, and reports whether it did. The error wraps
-// feed.ErrUnusable if the checkpoint cannot be used; after others it may be tried again.
+// feed.ErrUnusable if the checkpoint cannot be used; after any other error it may be tried
+// again.
 func (f *Feed) resume(ctx context.Context) (resumed bool, err error) {
 	began := time.Now()
 	head, err := f.cfg.Client.Get(ctx, f.cfg.Prefix+"\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())

@@ -71,7 +71,7 @@ type FeedConfig struct {
 //
 // A checkpoint may take the place of the first load. After a break, and at a response of an
 // older revision, etcd may have been exchanged. The feed then confirms that etcd has the
-// history that the sink has, and ends if it has another one.
+// history that the sink has, and ends if etcd has another history.
 type Feed struct {
 	cfg    FeedConfig
 	health feed.Health
@@ -81,9 +81,9 @@ type Feed struct {
 	// state is what the sink has, for confirmations outside of Run's goroutine. It is nil
 	// before the first load.
 	state atomic.Pointer[sinkState]
-	// readsConfirmed is WatchStreams.breaks at the last confirmation for reads.
+	// readsConfirmed is WatchStreams.changes at the last confirmation for reads.
 	readsConfirmed atomic.Int64
-	// cluster is the id of the cluster that was loaded.
+	// cluster is the id of the cluster that has answered. It is 0 before the first answer.
 	cluster atomic.Uint64
 	// failed has the error that ends Run.
 	failed chan error
@@ -96,7 +96,7 @@ type Feed struct {
 	checkpointTried bool
 	// witness is what the sink got last.
 	witness feed.Witness
-	// confirmedStreams is the number of streams at the last confirmation.
+	// confirmedStreams is WatchStreams.opened at the last response.
 	confirmedStreams int64
 }
 
@@ -107,7 +107,7 @@ const (
 	// 1,000 revisions, one each 0.1 s (docs/bench/history.md).
 	defaultHistoryRevisions = 50_000
 	// maxCompactedLoads is the number of loads in a row that may lose their history to a
-	// compaction. The next one does without.
+	// compaction. The next load is at the newest revision.
 	maxCompactedLoads = 3
 
 	minBackoff = 100 * time.Millisecond
@@ -182,7 +182,7 @@ func (f *Feed) run(ctx context.Context) error {
 	}
 }
 
-// caughtUp reports whether a loaded feed follows etcd. Before, it replays.
+// caughtUp reports whether a loaded feed has replayed what was there when the load began.
 func (f *Feed) caughtUp() bool { return f.applied.Load() >= f.newestAtLoad }
 
 // Healthy returns nil while the feed follows, and otherwise the reason why it does not.
@@ -199,7 +199,7 @@ func (f *Feed) Healthy() error {
 // BrokenSince returns when the feed ceased to follow etcd, as Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
-// Revision reads the current revision from a quorum. An etcd at an older revision than the
+// Revision reads the newest revision from a quorum. An etcd at an older revision than the
 // feed, or with another history, ends Run. The error then wraps feed.ErrWentBack.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	before := f.applied.Load()
@@ -223,7 +223,7 @@ func (f *Feed) RequestProgress(ctx context.Context) error {
 	return nil
 }
 
-// Revision reads etcd's current revision from a quorum. Every write that was acknowledged
+// Revision reads etcd's newest revision from a quorum. Every write that was acknowledged
 // before the call has that revision or a smaller one.
 func Revision(ctx context.Context, kv clientv3.KV, prefix string) (int64, error) {
 	// The range is empty: the response's header has the revision.

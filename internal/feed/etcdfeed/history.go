@@ -52,9 +52,8 @@ func (f *Feed) loadRevisions(ctx context.Context, history bool) (from, newest in
 	return from, max(from, newest), nil
 }
 
-// countAt counts the objects at revision; 0 is the newest. It fails with ErrCompacted if
-// etcd does not hold the revision. A watch would tell as much, but make etcd read all
-// events since.
+// countAt counts the objects at revision; 0 is the newest. It fails with ErrCompacted if etcd
+// does not hold the revision. A watch would show it too, but make etcd read all events since.
 func (f *Feed) countAt(ctx context.Context, revision int64) (*clientv3.GetResponse, error) {
 	resp, err := f.cfg.Client.Get(ctx, f.cfg.Prefix, clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithRev(revision))
 	if err != nil {

@@ -22,8 +22,8 @@ const (
 	maxPageKeys    = 1000
 	// limitFactor times the expected number of objects is the limit of a page's request.
 	limitFactor = 2
-	// bufferedPages is the number of pages that wait while another one is decoded. With
-	// one, neither etcd nor the decoder waits when the other is slow for a page.
+	// bufferedPages is the number of pages that wait while a page is decoded. With one, neither
+	// etcd nor the decoder waits when one of them is slow for a page.
 	bufferedPages = 1
 )
 
@@ -104,9 +104,9 @@ func (f *Feed) loadPages(ctx context.Context, loader feed.Loader, r *pageReader,
 	return ctx.Err()
 }
 
-// pageReader reads pages in the order of their keys. Two requests are under way: etcd
-// collects one page while the client unpacks the other. A range with more keys than its
-// limit is read by a nested readRange, which has one more request under way meanwhile.
+// pageReader reads pages in the order of their keys. Two requests are under way: etcd collects
+// a page while the client unpacks the page before. A range with more keys than its limit is
+// read by a nested readRange, which has one more request under way meanwhile.
 type pageReader struct {
 	feed     *Feed
 	revision int64

@@ -22,7 +22,7 @@ func objectOf(kv *mvccpb.KeyValue) feed.Object {
 	return feed.Object{Key: kv.Key, Value: kv.Value, Revision: kv.ModRevision, Deleted: kv.Version == 0}
 }
 
-// eventObjects returns the events of a response, of at least one.
+// eventObjects returns events as objects that share their bytes.
 func eventObjects(events []*clientv3.Event) []feed.Object {
 	objects := make([]feed.Object, len(events))
 	for i, e := range events {

@@ -42,8 +42,8 @@ func (w *WatchStreams) DialOption() grpc.DialOption {
 	})
 }
 
-// breaks changes whenever a stream opens or ends.
-func (w *WatchStreams) breaks() int64 { return w.opened.Load() + w.ended.Load() }
+// changes returns a number that changes whenever a stream opens or ends.
+func (w *WatchStreams) changes() int64 { return w.opened.Load() + w.ended.Load() }
 
 // countedStream counts its end.
 type countedStream struct {
@@ -60,12 +60,13 @@ func (s *countedStream) RecvMsg(m any) error {
 	return err
 }
 
-// confirmHistory asks etcd whether it has, at revision, the witness as the feed has read
-// it. The witness is the newest object up to that revision, and the deletion after it. Two
-// histories that part before have different writes there. It returns etcd's newest revision,
-// read from a quorum. The error wraps feed.ErrWentBack if etcd has another history, and is
-// ErrCompacted if etcd no longer knows. Without a witness etcd has to have reached the
-// revision, which is all.
+// confirmHistory asks etcd whether it has, at revision, the witness as the feed has read it.
+// The witness is the newest object up to that revision, and the deletion after it. Two
+// histories that part before the witness have different writes there. Without a witness it
+// only checks that etcd has reached the revision.
+//
+// It returns etcd's newest revision, read from a quorum. The error wraps feed.ErrWentBack if
+// etcd has another history, and ErrCompacted if etcd no longer knows.
 func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness feed.Witness) (newest int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -129,15 +130,15 @@ func (f *Feed) setState(revision int64) {
 }
 
 // confirmForReads confirms the history that the sink has, unless no stream of the watch has
-// opened or ended since the last time. The sink may have the revision that a restored etcd is
-// at, by chance: then no response comes that would make the feed look.
+// opened or ended since the last time. A restored etcd may be at the very revision that the
+// sink has. Then no response comes that would make the feed check.
 func (f *Feed) confirmForReads(ctx context.Context) error {
 	streams, state := f.cfg.WatchStreams, f.state.Load()
 	if streams == nil || state == nil {
 		return nil
 	}
-	breaks := streams.breaks()
-	if f.readsConfirmed.Load() == breaks {
+	changes := streams.changes()
+	if f.readsConfirmed.Load() == changes {
 		return nil
 	}
 	if _, err := f.confirmHistory(ctx, state.revision, state.witness); err != nil {
@@ -146,11 +147,11 @@ func (f *Feed) confirmForReads(ctx context.Context) error {
 		}
 		return err
 	}
-	f.readsConfirmed.Store(breaks)
+	f.readsConfirmed.Store(changes)
 	return nil
 }
 
-// setCluster records the cluster that has answered. It fails if that was another one before.
+// setCluster records the cluster that has answered. It fails if another cluster answered before.
 func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
 	answering := header.GetClusterId()
 	if before := f.cluster.Load(); before != 0 && before != answering {
@@ -160,8 +161,8 @@ func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
 	return nil
 }
 
-// ClusterID returns the id of the etcd cluster that the feed has loaded. It returns 0
-// before the first load.
+// ClusterID returns the id of the etcd cluster that the feed reads. It returns 0 before etcd's
+// first answer.
 func (f *Feed) ClusterID() uint64 { return f.cluster.Load() }
 
 // suspects reports whether a response may belong to another history than the responses

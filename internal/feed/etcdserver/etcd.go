@@ -151,8 +151,8 @@ func (cfg Config) etcd() *embed.Config {
 	return c
 }
 
-// Endpoint returns a URL for clients that cannot use the one of Client. It is a unix
-// socket, accessible to this user alone.
+// Endpoint returns a URL for users that need a client of their own. It is a unix socket,
+// accessible to this user alone.
 func (e *Etcd) Endpoint() string { return e.endpoint }
 
 // Database returns the file that etcd maps into this process's memory.

@@ -13,10 +13,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// processLogger is the zapcore.Core that the embedded etcd logs to. It passes messages
-// on to the server's logger. When etcd cannot go on, it prints a sentence for
-// people and ends the process: etcd would end it with a stack otherwise. The zero
-// value is not usable.
+// processLogger is the zapcore.Core that the embedded etcd logs to. It passes messages on to
+// the server's logger. When etcd cannot go on, it prints a sentence for people and ends the
+// process: etcd would end the process with a stack. The zero value is not usable.
 type processLogger struct {
 	zapcore.LevelEnabler
 	dataDir string

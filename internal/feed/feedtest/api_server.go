@@ -35,7 +35,7 @@ type APIOptions struct {
 type APIServer struct {
 	*httptest.Server
 	options APIOptions
-	// followers are waited for by Break.
+	// followers are the feeds for which Break waits.
 	followers []feed.Feed
 	mu        struct {
 		sync.Mutex
@@ -43,14 +43,14 @@ type APIServer struct {
 		log []Write
 		// revision is the revision of the newest change, or of a later write elsewhere.
 		revision int64
-		// forgotten is the revision at and before which nothing is known but the state.
+		// forgotten is the revision before which nothing is known.
 		forgotten int64
 		// backup is the log as it was at Backup.
 		backup []Write
 		// backupRevision is the revision at Backup.
 		backupRevision int64
 		broken         bool
-		// siblings get all changes as well, but the newest ones.
+		// siblings have all changes but the newest one.
 		siblings []*APIServer
 		// intercept is nil, or answers a request in place of the server and returns true.
 		intercept func(http.ResponseWriter, *http.Request) bool
@@ -114,7 +114,7 @@ func (s *APIServer) Intercept(intercept func(http.ResponseWriter, *http.Request)
 	s.mu.intercept = intercept
 }
 
-// write adds a change, unless it is elsewhere.
+// write adds a change, or, if w is nil, a write elsewhere. It returns the revision.
 func (s *APIServer) write(w *Write) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,14 +144,14 @@ func (s *APIServer) Delete(_ *testing.T, name string) int64 {
 // PutElsewhere implements Source.
 func (s *APIServer) PutElsewhere(*testing.T) int64 { return s.write(nil) }
 
-// Follows registers a feed for which Break waits, and returns it. Only in tests does a source come
-// back so soon that a feed might miss the break.
+// Follows registers a feed for which Break waits, and returns the feed. Only in tests does a
+// source come back so soon that a feed might miss the break.
 func (s *APIServer) Follows(f feed.Feed) feed.Feed {
 	s.followers = append(s.followers, f)
 	return f
 }
 
-// Break implements Source. It returns when the feeds that followed have noticed.
+// Break implements Source. It returns when the feeds that followed have noticed the break.
 func (s *APIServer) Break(t *testing.T) {
 	following := slices.DeleteFunc(slices.Clone(s.followers), func(f feed.Feed) bool { return f.Healthy() != nil })
 	s.setBroken(true)

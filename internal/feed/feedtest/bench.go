@@ -38,7 +38,7 @@ func newBench(t *testing.T, source Source) *bench {
 	return b
 }
 
-// run runs the feed until the test ends.
+// run runs the feed until stop is called or the test ends.
 func (b *bench) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -16,7 +16,7 @@ type Sink struct {
 	mu struct {
 		sync.Mutex
 		objects map[string]feed.Object
-		// events are all since the sink was made.
+		// events are all events since the sink was made.
 		events []feed.Object
 		// loads are the revisions of the loads that have ended.
 		loads []int64

@@ -20,7 +20,8 @@ const (
 	checkUnchanged checkResult = "unchanged"
 	// checkChanged: the upstream has sent a document.
 	checkChanged checkResult = "changed"
-	// checkRefused: the upstream has sent what must not be kept: an error, or too much.
+	// checkRefused: the upstream has sent what is not kept: an error, or more than there is room
+	// for.
 	checkRefused checkResult = "refused"
 	// checkFailed: the upstream did not answer, or is overloaded.
 	checkFailed checkResult = "failed"
@@ -36,14 +37,15 @@ type checkAnswer struct {
 const (
 	// checkTimeout bounds a question. Documents of OpenAPI have tens of megabytes.
 	checkTimeout = 10 * time.Second
-	// readBytes is how much of an answer is read, and admitted, at a time.
+	// readBytes is how many bytes of an answer are admitted and read at a time.
 	readBytes = 64 << 10
-	// documentShare is the part of the bound that one document may take.
+	// documentShare divides Config.Bytes: one document may take one part in documentShare.
 	documentShare = 2
 )
 
-// check asks the upstream about a document on behalf of all requests that wait for it.
-// ctx is the context of one of them. Its end does not end the question.
+// check asks the upstream about a document on behalf of all requests that wait for it, and
+// records the answer. ctx is the context of one of these requests. Its end does not end the
+// question.
 func (d *Documents) check(ctx context.Context, e *entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
@@ -78,7 +80,7 @@ func (d *Documents) ask(ctx context.Context, k key, known *document) checkAnswer
 	}
 	// A document with a client's address in it has no ETag, and a key with the address.
 	plain := k.target.Path() == "/api" && k.address == "" && resp.Header.Get("Etag") == ""
-	made := newDocument(resp, nil)
+	made := newDocument(resp)
 	if made == nil || plain {
 		return checkAnswer{result: checkRefused}
 	}
@@ -114,7 +116,8 @@ func question(k key, known *document) http.Header {
 
 var errTooLarge = errors.New("the document is too large to keep")
 
-// read reads a body within the bounds.
+// read reads a body. It returns errTooLarge for a body beyond documentShare, and if too much
+// is being read at the time.
 func (d *Documents) read(resp *http.Response) ([]byte, error) {
 	largest := d.cfg.Bytes / documentShare
 	if resp.ContentLength > largest {

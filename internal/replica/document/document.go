@@ -17,8 +17,8 @@ type document struct {
 	body   []byte
 	// etag is "" if the upstream gives none.
 	etag string
-	// notModified are the headers of the upstream's answer to a client that has the
-	// document. They are nil until the upstream was asked so.
+	// notModified are the headers of the upstream's answer 304 to a client that has the
+	// document. They are nil until the upstream has answered so.
 	notModified http.Header
 	// unconditional says that the upstream sends the document also to a client that has it.
 	unconditional bool
@@ -42,9 +42,9 @@ func stable(header http.Header) http.Header {
 	return kept
 }
 
-// newDocument makes a document of an answer. It returns nil if the answer may be another
-// one for the next client.
-func newDocument(answer *http.Response, body []byte) *document {
+// newDocument makes a document of an answer, without the body. It returns nil if the status is
+// neither 200 nor 301, or the answer may differ for the next client.
+func newDocument(answer *http.Response) *document {
 	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusMovedPermanently {
 		return nil
 	}
@@ -52,7 +52,7 @@ func newDocument(answer *http.Response, body []byte) *document {
 	if len(header["Set-Cookie"]) > 0 || strings.Contains(header.Get("Cache-Control"), "no-store") || !variesByKey(header) {
 		return nil
 	}
-	return &document{status: answer.StatusCode, header: stable(header), body: body, etag: header.Get("Etag")}
+	return &document{status: answer.StatusCode, header: stable(header), etag: header.Get("Etag")}
 }
 
 // variesByKey reports whether an answer depends on no other header than the headers of a
@@ -87,9 +87,9 @@ func (doc *document) matches(etag string) bool {
 	return doc.status == http.StatusOK && doc.etag != "" && doc.etag == etag
 }
 
-// serve writes the document, or says that the client has it. The headers of the answer
-// are the upstream's. Headers that filters have set already are removed, except the
-// Audit-Id. It returns the status.
+// serve writes the document, or says that the client has it, and returns the status. The
+// headers of the answer are the upstream's. Headers that filters have set already are removed,
+// except Audit-Id.
 func (doc *document) serve(w http.ResponseWriter, notModified bool) int {
 	header, from, status := w.Header(), doc.header, doc.status
 	if notModified {
@@ -113,10 +113,11 @@ func (doc *document) serve(w http.ResponseWriter, notModified bool) int {
 	return status
 }
 
-// documentOverhead is about what a document takes besides its body and its key.
+// documentOverhead is about how many bytes an entry takes besides its document's body and its
+// key.
 const documentOverhead = 2 << 10
 
-// size returns the memory of the document. A nil document has none.
+// size returns the bytes of the body. A nil document has none.
 func (doc *document) size() int64 {
 	if doc == nil {
 		return 0

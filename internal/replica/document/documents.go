@@ -19,13 +19,15 @@ import (
 type Config struct {
 	// Door leads to the upstream.
 	Door *upstream.Door
-	// Local reports whether the upstream itself serves a group version. The documents of others
-	// come from servers that it proxies to, which may tell each user something else.
+	// Local reports whether the upstream itself serves a group version. The documents of other
+	// group versions come from servers that the upstream proxies to, which may tell each user
+	// something else.
 	Local func(schema.GroupVersion) bool
-	// Changes returns a number that grows when documents may change. That is when the replica sees
-	// a change of a definition, or of an APIService if it follows these.
+	// Changes returns another number after documents may have changed: after a change of a
+	// definition, or of an APIService if the replica has these.
 	Changes func() int64
-	// Bytes bounds the documents in memory. 0 means 64 MiB.
+	// Bytes bounds the documents in memory, and as much again while answers are read. 0 means
+	// 64 MiB.
 	Bytes int64
 	// Clock measures how old documents are. Nil means the real clock.
 	Clock   clock.PassiveClock
@@ -45,27 +47,27 @@ const (
 	// maxChecks bounds the questions to the upstream at a time, and checksEach the questions
 	// at a time that one user has begun.
 	maxChecks, checksEach = 64, 32
-	// userShare is the part of the bound on bytes that documents may take for which one user
-	// alone has asked.
+	// userShare divides Config.Bytes: the documents for which one user alone has asked may take
+	// one part in userShare.
 	userShare = 4
-	// maxRounds bounds how often a request waits. One round tells of the document, and a
-	// second one how the upstream answers a client that has it. The others are for
-	// questions that began too early, and for documents that are dropped meanwhile.
+	// maxRounds bounds the questions for which a request waits. One is about the document, and
+	// a second one about how the upstream answers a client that has it. More questions are
+	// needed where one began too early, and where a document is dropped meanwhile.
 	maxRounds = 4
 )
 
 // Documents keeps the upstream's discovery and OpenAPI documents, byte for byte, by all
-// headers on which they depend. The caller asks the upstream about a user's right first.
+// headers on which they depend. The caller checks the user's right first.
 //
 // The upstream confirms a document each documentPeriod while clients ask for it: by its
 // ETag, or by sending it again. After a change (Config.Changes) it confirms each answer for
 // a while. A question answers all requests that arrived before it began. If the upstream
 // does not answer or is overloaded, documents stay as they are.
 //
-// The goroutine of a request asks, and goes on if its client leaves, because others wait for the
-// answer. Memory is bounded: the documents that were not asked for longest go. A document that
-// one user alone has asked for counts against that user's share, and a user's own documents are
-// dropped first. So odd requests of one user do not push out what all read.
+// The goroutine of a request asks, and goes on if its client leaves, because other requests
+// wait for the answer. Memory is bounded: the documents that were not asked for longest go. A
+// document that one user alone has asked for counts against that user's share, and a user's
+// own documents are dropped first. So odd requests of one user do not push out what all read.
 type Documents struct {
 	cfg Config
 	// reading bounds the bytes of answers that are being read.
@@ -99,13 +101,15 @@ type entry struct {
 	refused bool
 	// confirmedAt is when the question began that led to the document or to the refusal.
 	confirmedAt time.Time
-	// heldUntil is until when the upstream is not asked, because it did not answer.
+	// heldUntil is until when the upstream is not asked, because it did not answer or was
+	// overloaded.
 	heldUntil time.Time
 	// check is the question that the upstream is being asked, or nil.
 	check   *check
 	element *list.Element
 }
 
+// size returns about the bytes that the entry takes.
 func (e *entry) size() int64 {
 	return documentOverhead + int64(len(e.user)+e.key.target.Len()+len(e.key.accept)+len(e.key.encoding)+len(e.key.address)) + e.document.size()
 }
@@ -155,15 +159,15 @@ func (d *Documents) Answer(ctx context.Context, w http.ResponseWriter, r Request
 func (d *Documents) current(ctx context.Context, r Request) *document {
 	arrived := d.cfg.Clock.Now()
 	for range maxRounds {
-		found, waits, mine := d.look(r, arrived)
+		found, pending, toAsk := d.look(r, arrived)
 		switch {
-		case waits == nil:
+		case pending == nil:
 			return found
-		case mine != nil:
-			d.check(ctx, mine)
+		case toAsk != nil:
+			d.check(ctx, toAsk)
 		default:
 			select {
-			case <-waits.done:
+			case <-pending.done:
 			case <-ctx.Done():
 				return nil
 			}
@@ -172,9 +176,10 @@ func (d *Documents) current(ctx context.Context, r Request) *document {
 	return nil
 }
 
-// look returns the document, which may be nil, or a question to the upstream for which the
-// request must wait. If the question is the caller's to ask, mine is its entry.
-func (d *Documents) look(r Request, arrived time.Time) (_ *document, waits *check, mine *entry) {
+// look returns the document, or a question to the upstream for which the request must wait. If
+// the question is the caller's to ask, toAsk is its entry. Without a question, a document that
+// is nil means that the request is passed on.
+func (d *Documents) look(r Request, arrived time.Time) (_ *document, pending *check, toAsk *entry) {
 	changes := d.cfg.Changes()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +222,7 @@ func (e *entry) isCurrent(r Request, arrived time.Time, settling bool, now time.
 	case doc == nil && !e.refused:
 		return false
 	case doc != nil && doc.matches(r.etag) && doc.notModified == nil && !doc.unconditional:
-		return false // the upstream was never asked by a client that has the document
+		return false // how the upstream answers a client that has the document is not known yet
 	case settling && !e.refused:
 		return !e.confirmedAt.Before(arrived)
 	}
@@ -246,8 +251,8 @@ func (d *Documents) settle(e *entry, a checkAnswer) {
 	d.dropLocked(e, func(*entry) bool { return true }, func() bool { return d.mu.bytes > d.cfg.Bytes })
 }
 
-// dropLocked drops entries of a kind while they have too many bytes. It begins with the least
-// recently requested, and never drops the newest.
+// dropLocked drops entries of a kind, the least recently requested first, while they are too
+// much. It keeps newest, and entries about which the upstream is being asked.
 func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuch func() bool) {
 	for at := d.mu.recent.Back(); at != nil && at != newest.element && isTooMuch(); {
 		old, _ := at.Value.(*entry)
@@ -261,7 +266,7 @@ func (d *Documents) dropLocked(newest *entry, isKind func(*entry) bool, isTooMuc
 	}
 }
 
-// countLocked adds bytes to an entry's bytes.
+// countLocked adds bytes to the sum of all entries, and to the sum of the entry's only user.
 func (d *Documents) countLocked(e *entry, bytes int64) {
 	d.mu.bytes += bytes
 	if e.user == "" {
@@ -272,7 +277,7 @@ func (d *Documents) countLocked(e *entry, bytes int64) {
 	}
 }
 
-// shareLocked records that several users ask for an entry.
+// shareLocked records that several users have asked for an entry.
 func (d *Documents) shareLocked(e *entry) {
 	d.countLocked(e, -e.size())
 	e.user = ""

@@ -10,14 +10,14 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// key is all of a request on which the upstream's answer depends, besides time.
+// key is all of a request on which the document depends.
 type key struct {
 	target upstream.Target
 	// accept is the header as it came. encoding has the codings that an upstream may use.
 	accept, encoding string
 	// pretty says that Kubernetes indents JSON for the user agent.
 	pretty bool
-	// address is the client's if the document depends on it.
+	// address is the client's if the document depends on it, and otherwise "".
 	address string
 }
 
@@ -26,7 +26,7 @@ type Request struct {
 	key
 	// etag names the document which the client has, or is "".
 	etag string
-	// user is the client's name, whose share the request takes.
+	// user is the name of the client, whose share the request takes. It may be "".
 	user string
 }
 
@@ -41,9 +41,9 @@ func IsRequest(req *http.Request) bool {
 	return req.Method == http.MethodGet && upstream.IsDocument(req.URL.Path)
 }
 
-// isShared reports whether the upstream itself answers for a path, the same to each user. Others
-// come from servers that it proxies to: the group versions that they serve, and whatever else
-// they list below /openapi/v3.
+// isShared reports whether the upstream itself answers for a path, the same to each user.
+// Other documents come from servers that the upstream proxies to: about their group versions,
+// and whatever else they list below /openapi/v3.
 func (d *Documents) isShared(path string) bool {
 	if described, ok := strings.CutPrefix(path, "/openapi/v3/"); ok {
 		gv, one := upstream.GroupVersionOf("/" + described)
@@ -130,8 +130,8 @@ func conditionOf(header http.Header) (string, bool) {
 	return tag, tag == `"`+inner+`"` && !strings.ContainsAny(inner, `",`)
 }
 
-// addressOf returns the address that the Proxy would name to the upstream. It returns false
-// if proxies in front name others.
+// addressOf returns the address that the Proxy would name to the upstream. It returns false if
+// proxies in front of the replica name other addresses.
 func addressOf(req *http.Request) (string, bool) {
 	if len(req.Header["X-Forwarded-For"]) > 0 || len(req.Header["X-Real-Ip"]) > 0 {
 		return "", false

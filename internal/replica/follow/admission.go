@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// admission is the transport of feeds. Before each watch it checks the upstream's version,
-// because a connection may lead to another server than the connection before. Events of
-// another version must not reach readers of objects of this version.
+// admission is the transport of feeds to the upstream. Before each watch it calls admit, which
+// checks the upstream's version: a connection may lead to another server than the connection
+// before. Events of another version must not reach readers of objects of this version.
 type admission struct {
+	// admit returns an error if no watch may be opened now.
 	admit func(context.Context) error
-	// endedEarly is called with the path of a watch that the upstream has ended in order long
-	// before its time.
+	// endedEarly is called with the path of a watch that the upstream has ended in order before
+	// half of its time.
 	endedEarly func(path string)
 	next       http.RoundTripper
 }
@@ -32,9 +33,9 @@ func (a *admission) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := a.next.RoundTrip(req)
 	if seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")); err == nil && resp.StatusCode == http.StatusOK {
-		early := time.Now().Add(time.Duration(seconds) * time.Second / 2)
+		halfTime := time.Now().Add(time.Duration(seconds) * time.Second / 2)
 		resp.Body = &watchBody{ReadCloser: resp.Body, ended: func() {
-			if time.Now().Before(early) {
+			if time.Now().Before(halfTime) {
 				a.endedEarly(req.URL.Path)
 			}
 		}}
@@ -42,7 +43,7 @@ func (a *admission) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// watchBody calls ended at its end.
+// watchBody calls ended when it is read to its end.
 type watchBody struct {
 	io.ReadCloser
 	ended func()
@@ -57,8 +58,8 @@ func (b *watchBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// admit returns an error if the server that answers now is of a version whose objects cannot be
-// read in the present mode.
+// admit returns an error if the upstream does not answer, or answers with a version whose
+// objects cannot be read in the present mode.
 func (p *Policy) admit(ctx context.Context) error {
 	if err := p.cfg.Upstream.LookAtVersion(ctx); err != nil {
 		return err

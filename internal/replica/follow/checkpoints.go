@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace/internal/tier/source"
 )
 
-// secrets are never written: whether the upstream encrypts them at rest does not show in what
-// its API sends. They are followed without compression, because the length of what is sent would
-// tell what they have in common with the text of others.
+// secrets are never written to disk: what the upstream's API sends does not show whether the
+// upstream encrypts them at rest. They are followed without compression, because the length of
+// compressed bytes would tell what secrets have in common with the text of others.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// Checkpoints are the files of what was followed. Nil has none.
+// Checkpoints are the files of resources that were followed. Nil has none.
 type Checkpoints struct {
 	Dir *checkpoint.Dir
 	// Upstream identifies the API server: its cluster, and the version that it has now.
@@ -24,8 +24,8 @@ type Checkpoints struct {
 	Logger   *slog.Logger
 }
 
-// forResource names the checkpoint of a resource, which is followed at a path. The second result is
-// an apifeed.Config.Checkpoint. It is nil if nothing is kept.
+// forResource names the checkpoint of a resource, which is followed at a path. The second
+// result is an apifeed.Config.Checkpoint. It is nil if nothing is kept.
 func (c *Checkpoints) forResource(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
 	if c == nil || key.GroupResource == secrets {
 		return source.KeptBackend{}, nil

@@ -32,14 +32,15 @@ func States() []State { return []State{Absent, Loading, Following, Doubtful, Sta
 type FollowedResource struct {
 	key     Key
 	backend source.Backend
-	// run is nil while nothing is followed.
+	// run is nil while the resource is not followed.
 	run atomic.Pointer[run]
-	// readAt is when the last read came, in nanoseconds since 1970.
+	// readAt is when Resources.Follow was last called, as each read does, in nanoseconds since
+	// 1970.
 	readAt atomic.Int64
-	// readInJSON and readInProtobuf are the forms in which it was read.
+	// readInJSON and readInProtobuf are the forms in which a built-in resource was read.
 	readInJSON, readInProtobuf atomic.Bool
-	// refused is why the resource is not followed. It is nil if nothing keeps the
-	// resource from being followed.
+	// refused is the newest refusal, which may be over. It is nil if there was none since the
+	// resource was followed or changed.
 	refused atomic.Pointer[refusalUntil]
 
 	// The fields below are guarded by Resources.mu.
@@ -53,23 +54,24 @@ type FollowedResource struct {
 	// freeAt is when the cache frees the objects of a resource that is no longer followed. It is
 	// zero if there are no objects to free.
 	freeAt time.Time
-	// settledAt is when the upstream is expected to serve a definition that has changed.
+	// settledAt is when the upstream is expected to serve what has changed. It is zero before
+	// the first change.
 	settledAt time.Time
 }
 
-// run is the time in which one feed fills the cache.
+// run is a feed that fills the cache, with what belongs to it.
 type run struct {
 	version Version
 	feed    *apifeed.Feed
 	gate    *gate
 	kept    source.KeptBackend
-	// stop ends the feed. It is nil before the feed runs.
+	// stop ends the feed. It is nil before the feed runs. Resources.mu guards it.
 	stop context.CancelFunc
 }
 
 var errNotFollowed = errors.New("the resource is not followed yet")
 
-// currentFeed returns the feed. It returns nil if nothing is followed.
+// currentFeed returns the feed. It returns nil if the resource is not followed.
 func (f *FollowedResource) currentFeed() *apifeed.Feed {
 	if r := f.run.Load(); r != nil {
 		return r.feed
@@ -160,7 +162,7 @@ func (f *FollowedResource) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Surroundings returns the Surroundings of the feed. It returns nil if nothing is
+// Surroundings returns the Surroundings of the feed. It returns nil if the resource is not
 // followed. f may be nil.
 func (f *FollowedResource) Surroundings() *apifeed.Surroundings {
 	if f == nil {
@@ -172,7 +174,7 @@ func (f *FollowedResource) Surroundings() *apifeed.Surroundings {
 	return nil
 }
 
-// state returns the state, given whether the whole upstream is away.
+// state returns the state. away says that no feed is healthy.
 func (f *FollowedResource) state(away bool, now time.Time) State {
 	switch {
 	case f.refusal(now) != "":
@@ -198,7 +200,7 @@ func (f *FollowedResource) refusal(now time.Time) Refusal {
 	return ""
 }
 
-// bytes returns the size of the objects that the cache holds or is loading.
+// bytes returns the bytes of the objects in the cache and of the load under way, as stored.
 func (f *FollowedResource) bytes() (sum int64) {
 	if r := f.run.Load(); r != nil {
 		sum = r.gate.loading.Load()
@@ -209,9 +211,8 @@ func (f *FollowedResource) bytes() (sum int64) {
 	return sum
 }
 
-// waitLoaded waits until the first load has succeeded or failed. Unless optional is
-// true, it then waits until the cache has loaded, the upstream refuses the feed, or the
-// resource is given up.
+// waitLoaded waits until the first load has succeeded or failed. Unless optional is true, it
+// then waits until the cache has loaded, the upstream refuses the feed, or the feed has ended.
 func (f *FollowedResource) waitLoaded(ctx context.Context, r *run, optional bool) error {
 	select {
 	case <-r.feed.Tried():
@@ -234,6 +235,5 @@ func isRefused(f *apifeed.Feed) bool {
 	return status != 0
 }
 
-// loadCheck is how often a start looks whether a load that has failed has succeeded since, or
-// was given up.
+// loadCheck is the time between two looks of waitLoaded.
 const loadCheck = 50 * time.Millisecond

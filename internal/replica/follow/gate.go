@@ -9,13 +9,13 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// gate is the sink of one feed. Once it is shut, nothing that the feed still does reaches the
-// cache. So another feed can fill the cache, or its objects can go.
+// gate is the sink of one feed. Once it is shut, nothing that the feed still does changes the
+// cache. So another feed can fill the cache, or the objects can be dropped.
 type gate struct {
 	sink feed.Sink
 	// grown is called after each page of a load.
 	grown func()
-	// loading are the bytes of the load under way.
+	// loading is the bytes of the load under way.
 	loading atomic.Int64
 	mu      struct {
 		sync.Mutex
@@ -25,7 +25,7 @@ type gate struct {
 
 var _ feed.Sink = (*gate)(nil)
 
-// close returns once no call of the feed is under way, and none will be let through.
+// close shuts the gate. It returns once no call of the feed is under way.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

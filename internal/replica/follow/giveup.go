@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This file ends what is followed. Its definition changes, the upstream refuses it or is silent
-// about it, nobody reads it, or memory is short.
+// This file ends feeds. The definition of a resource has changed, the upstream refuses the
+// resource or is silent about it, nobody reads it, or memory is short.
 
 // Outdated must be called when a resource is served in another way from now on: its definition
-// or its server has changed, or it is gone. Reads are passed on until the upstream can be
-// expected to have made the change too. Then the resource is loaded again, if it was followed
-// or is named.
+// or its server has changed or is gone. Reads are passed on until the upstream can be expected
+// to have made the change too. Then the resource is loaded again, if it was followed or is
+// named.
 //
 // Watches end with that load, about a second later, as watches at the upstream do.
 func (s *Resources) Outdated(gr schema.GroupResource) {
@@ -62,8 +62,8 @@ func (s *Resources) outdateLocked(f *FollowedResource) {
 	}
 }
 
-// giveUpLocked ends the feed of a resource, and its watches. why is "" if it may be followed
-// again immediately.
+// giveUpLocked ends the feed and the watches of a resource, and removes its checkpoint. why is
+// "" if the resource may be followed again immediately.
 func (s *Resources) giveUpLocked(f *FollowedResource, why Refusal, now time.Time) {
 	if !s.endLocked(f) {
 		return
@@ -94,8 +94,8 @@ func (s *Resources) sweepUntil(ctx context.Context) {
 	}
 }
 
-// sweep gives up what is silent or unread, and what there is no memory for. It follows again
-// what was given up for a while.
+// sweep gives up resources that are silent, refused or unread, and those for which there is no
+// memory. It follows resources again that were given up for a while, or have settled.
 func (s *Resources) sweep() {
 	away := s.Healthy() != nil
 	for _, key := range s.sweepOnce(away, s.cfg.Clock.Now()) {
@@ -104,7 +104,7 @@ func (s *Resources) sweep() {
 }
 
 // sweepOnce does sweep's work under the lock, and returns what is to be followed again. away
-// says that no feed follows.
+// says that no feed is healthy.
 func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 		since := f.BrokenSince()
 		return !away && !since.IsZero() && now.Sub(since) > maxBroken
 	}
-	// What objects of a definition are is in doubt if the definitions are.
+	// If the feed of definitions is silent, custom resources may have changed unnoticed.
 	described := s.mu.byKey[Key{GroupResource: definitions}]
 	undescribed := described != nil && isSilent(described)
 	for key, f := range s.mu.byKey {
@@ -150,7 +150,7 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 	return again
 }
 
-// heldLocked returns the bytes of all objects that are held.
+// heldLocked returns the bytes of all objects that are held or being loaded, as stored.
 func (s *Resources) heldLocked() (sum int64) {
 	for _, f := range s.mu.byKey {
 		sum += f.bytes()
@@ -162,7 +162,7 @@ func (s *Resources) isFullLocked() bool {
 	return s.cfg.MaxBytes > 0 && s.heldLocked() >= s.cfg.MaxBytes
 }
 
-// loadGrew gives a resource up whose load does not fit into memory, unless it is named.
+// loadGrew gives a resource up whose load does not fit into MaxBytes, unless it is named.
 func (s *Resources) loadGrew(f *FollowedResource) {
 	if s.cfg.MaxBytes == 0 {
 		return
@@ -174,7 +174,8 @@ func (s *Resources) loadGrew(f *FollowedResource) {
 	}
 }
 
-// shrinkLocked gives up what was not read for longest, until the rest fits into memory.
+// shrinkLocked gives up resources that are not named, the longest unread first, until the rest
+// fits into MaxBytes.
 func (s *Resources) shrinkLocked(now time.Time) {
 	var droppable []*FollowedResource
 	for _, f := range s.mu.byKey {

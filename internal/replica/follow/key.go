@@ -10,18 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// Key names a feed of an API server. InProtobuf tells the feed of objects in protobuf from
-// the one of the same objects in JSON, if both are kept as they are sent. It is not set for
-// objects that are decoded.
+// Key names a FollowedResource. If objects are kept as the upstream sends them, InProtobuf
+// tells those in protobuf from the same objects in JSON. It is not set for objects that are
+// decoded.
 type Key struct {
 	schema.GroupResource
 	InProtobuf bool
 }
 
-// protobufSuffix ends the names of feeds of objects in protobuf.
+// protobufSuffix ends the names of keys with InProtobuf.
 const protobufSuffix = "+protobuf"
 
-// String returns the name of the feed, in reports and of its checkpoint.
+// String returns the name of the resource in reports, and of its checkpoint.
 func (k Key) String() string {
 	if k.InProtobuf {
 		return k.GroupResource.String() + protobufSuffix

@@ -48,7 +48,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 
 // proofs returns how many reads of all resources were proven, and how.
 func (s *Resources) proofs() (sum cache.ProofCounts) {
-	for _, f := range s.followedResources() {
+	for _, f := range s.allResources() {
 		counts := f.backend.Prover.Counts()
 		sum.Progress += counts.Progress
 		sum.Contents += counts.Contents
@@ -61,7 +61,7 @@ func (s *Resources) proofs() (sum cache.ProofCounts) {
 func (s *Resources) count() (states map[State]int, bytes int64) {
 	away, now := s.Healthy() != nil, s.cfg.Clock.Now()
 	states = map[State]int{}
-	for _, f := range s.followedResources() {
+	for _, f := range s.allResources() {
 		states[f.state(away, now)]++
 		bytes += f.bytes()
 	}

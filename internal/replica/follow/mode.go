@@ -18,7 +18,7 @@ const maxSkew = 3
 // be undone.
 const settledUpgrade = 10 * time.Minute
 
-// mode is how built-in resources are answered.
+// mode is how built-in resources are answered. A lesser mode answers more.
 type mode int
 
 const (
@@ -31,9 +31,9 @@ const (
 	passing
 )
 
-// modeFor returns how an upstream may be answered for. An upstream's etcd has no defaults in its
-// objects, and the defaults of another version are not known here. So the API of the upstream
-// must be the source if its version is another one.
+// modeFor returns the mode for an upstream with a skew. An upstream's etcd has no defaults in
+// its objects, and the defaults of another version are not known here. So the API of an
+// upstream with another version must be the source.
 func (p *Policy) modeFor(skew int) mode {
 	switch {
 	case skew == 0:
@@ -44,7 +44,7 @@ func (p *Policy) modeFor(skew int) mode {
 	return passing
 }
 
-// ChooseMode decides how built-in resources are answered, and tells the tier.
+// ChooseMode decides how built-in resources are answered, and sets the tier to that.
 func (p *Policy) ChooseMode(tier *tiermount.ReadTier) {
 	p.skew = p.cfg.Upstream.Skew()
 	p.mode = p.modeFor(p.skew)

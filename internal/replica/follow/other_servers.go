@@ -20,10 +20,9 @@ type otherServers struct {
 	// services are the APIServices that the replica has. They are nil if the replica has
 	// no APIServices.
 	services *cache.Resource
-	// newest is what the APIServices said at the last look. It is nil before the first
-	// one.
+	// newest is what the APIServices said at the last look. It is nil before the first look.
 	newest atomic.Pointer[serverTable]
-	// compared is what they said at the last call of changed, which alone uses it.
+	// compared is what the APIServices said at the last call of changed, which alone uses it.
 	compared *serverTable
 }
 
@@ -65,7 +64,7 @@ func (o *otherServers) table() *serverTable {
 	return made
 }
 
-// changed returns the group versions that other servers answer for than at the last call.
+// changed returns the group versions that another server answers for than at the last call.
 func (o *otherServers) changed() (all []schema.GroupVersion) {
 	before, newest := o.compared, o.table()
 	if o.compared = newest; before == nil || before == newest {

@@ -18,7 +18,7 @@ import (
 )
 
 // definitions are the definitions of custom resources, and services the APIServices. A replica
-// always follows them, because it needs them to answer for custom resources.
+// needs them to answer for custom resources, and follows them from the start.
 var (
 	definitions = apiextensions.Resource("customresourcedefinitions")
 	services    = apiregistration.Resource("apiservices")
@@ -31,9 +31,10 @@ type PolicyConfig struct {
 	Resources *Resources
 	// Follow names resources that are followed from the start.
 	Follow []string
-	// Exclude names resources that are never followed.
+	// Exclude names resources whose reads are always passed on.
 	Exclude []string
-	// Only says that only the resources of Follow are followed.
+	// Only says that only the resources of Follow are followed, and what the replica itself
+	// needs.
 	Only bool
 	// Restart restarts the replica, because the upstream is of another version. It is called once at
 	// most.
@@ -46,10 +47,10 @@ type PolicyConfig struct {
 }
 
 // Policy decides of each read whether it may be answered, and starts to follow its resource in
-// the right version.
+// the right version. ChooseMode and Use must be called first, in this order.
 type Policy struct {
 	cfg PolicyConfig
-	// server and store are set by Use.
+	// server is set by Use.
 	server *kube.Replica
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored.
@@ -58,20 +59,25 @@ type Policy struct {
 	mode mode
 	// verbatimVersions are the versions of mode verbatim, by stored resource.
 	verbatimVersions map[schema.GroupResource]verbatimVersion
-	servers          otherServers
-	etcd             sameCluster
+	// servers knows what the upstream proxies to other servers.
+	servers otherServers
+	// etcd compares etcd with the upstream. It is used if everything comes from etcd.
+	etcd sameCluster
 
-	// The fields below belong to Run's goroutine: the upstream's skew, the time from which on
-	// it has been that skew, and whether Restart was called.
-	skew       int
-	skewSince  time.Time
+	// The fields below belong to Run's goroutine, after ChooseMode.
+
+	// skew is the upstream's skew at the last look, and skewSince when it was first seen. The
+	// skew at the start has a zero skewSince.
+	skew      int
+	skewSince time.Time
+	// restarting says that Restart was called.
 	restarting bool
 }
 
-// NewPolicy makes a Policy, which answers nothing before Use.
+// NewPolicy makes a Policy. It follows nothing before Use.
 func NewPolicy(cfg PolicyConfig) *Policy {
 	p := &Policy{cfg: cfg}
-	p.etcd = sameCluster{first: cfg.Upstream.First, log: cfg.Logger.Warn}
+	p.etcd = sameCluster{first: cfg.Upstream.First, warn: cfg.Logger.Warn}
 	if cfg.Resources != nil {
 		cfg.Resources.SetFollowAgain(p.followAgain)
 		cfg.Resources.SetAdmit(p.admit)
@@ -79,9 +85,9 @@ func NewPolicy(cfg PolicyConfig) *Policy {
 	return p
 }
 
-// Use sets the server and the stores of built-in resources. It follows the built-in
-// resources that the replica itself needs, that --follow names, or that an earlier run
-// has followed. It must be called once, before Run.
+// Use sets the server and the stores of built-in resources. It follows definitions,
+// APIServices, and the built-in resources that --follow names or that an earlier run has
+// followed. It must be called once, after ChooseMode and before Run.
 func (p *Policy) Use(server *kube.Replica, stored func(schema.GroupResource) *storage.Store) error {
 	p.server, p.servers.services, p.etcd.stored = server, stored(services).Resource(), stored
 	p.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
@@ -154,7 +160,7 @@ func (p *Policy) FollowedKeys() (names []string) {
 	if p.cfg.Resources == nil {
 		return nil
 	}
-	for _, f := range p.cfg.Resources.followedResources() {
+	for _, f := range p.cfg.Resources.allResources() {
 		if f.currentFeed() == nil {
 			continue
 		}
@@ -191,7 +197,7 @@ func (p *Policy) Ready() {
 	p.cfg.Resources.StartIsOver()
 }
 
-// followAgain follows a resource that was given up for a while.
+// followAgain is a function for Resources.SetFollowAgain.
 func (p *Policy) followAgain(key Key) {
 	if p.server == nil {
 		return
@@ -247,8 +253,9 @@ func (p *Policy) followBuiltInRead(gvr schema.GroupVersionResource) handler.Reas
 	return p.followBuiltIn(gvr, Request{Named: p.names(stored)})
 }
 
-// followCustom follows a custom resource in the version that clients prefer. Reads in a version
-// with the same schema are answered from it, and reads in other versions are passed on.
+// followCustom follows a custom resource in the version that clients prefer, if gvr may be
+// read. Reads in a version with the same schema are answered from that version, and reads in
+// other versions are passed on.
 func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 	gr := gvr.GroupResource()
 	switch {
@@ -276,11 +283,14 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 	return handler.Reason(why)
 }
 
-// followBuiltIn follows a built-in resource in the version in which the upstream stores it:
-// every version can be made of that one. If the upstream does not serve that version, the
-// one that it prefers is followed, and has the fields of no other. It returns why reads of gvr
-// cannot be answered. What is answered as it is sent is followed from the first read in its
-// form on (followVerbatim). Definitions and APIServices are stored as JSON, others as protobuf.
+// followBuiltIn follows a built-in resource, and returns why reads of gvr cannot be answered.
+// In mode verbatim it only returns the reason: the first read in a form follows the form
+// (followVerbatim).
+//
+// It follows the version in which the resource is stored: every version can be made of that
+// one. If the upstream does not serve the stored version, the version that the upstream
+// prefers is followed, and only its own reads are answered. Definitions and APIServices are
+// followed as JSON, all other resources as protobuf.
 func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handler.Reason {
 	followed := p.builtIn[gvr]
 	stored := followed.GroupResource()
@@ -305,8 +315,8 @@ func (p *Policy) followBuiltIn(gvr schema.GroupVersionResource, r Request) handl
 	return handler.Reason(why)
 }
 
-// maxShared is the size of the objects of a resource, as stored, up to which lists of them are
-// held for several clients.
+// maxShared is the bytes of the objects of a resource, as stored, below which lists of the
+// resource are held for several clients.
 const maxShared = 8 << 20
 
 // MayShare implements handler.Config.MayShare. It returns false while the size of the
@@ -326,9 +336,9 @@ func (p *Policy) MayShare(gvr schema.GroupVersionResource) bool {
 // IsHandedOver reports whether the upstream proxies a group version to another server.
 func (p *Policy) IsHandedOver(gv schema.GroupVersion) bool { return p.servers.serve(gv) }
 
-// FollowNeeded follows a built-in resource that the replica itself needs, out of what the
-// upstream has now alone. It returns false if the upstream serves the resource in no version
-// that this program knows.
+// FollowNeeded follows a built-in resource that the replica itself needs, from the upstream
+// alone. It returns false if the upstream serves the resource in no version that this program
+// knows. In mode verbatim it follows nothing.
 func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
 	gvr, served := p.cfg.Upstream.PreferredVersion(gr)
 	if _, builtIn := p.builtIn[gvr]; !served || !builtIn {
@@ -338,8 +348,9 @@ func (p *Policy) FollowNeeded(gr schema.GroupResource) bool {
 	return true
 }
 
-// Excludes reports whether reads of a stored resource are always passed on. A replica of an
-// etcd holds secrets anyway. From an API they are copied only if --follow names them.
+// Excludes reports whether a flag keeps reads of a stored resource from being answered. A
+// replica of an etcd holds secrets anyway. From an API, secrets are copied only if --follow
+// names them.
 func (p *Policy) Excludes(stored schema.GroupResource) bool {
 	return slices.ContainsFunc(p.cfg.Exclude, func(name string) bool { return p.storedOf(name) == stored }) ||
 		p.cfg.Resources != nil && stored == secrets && !p.names(stored)
@@ -350,7 +361,7 @@ func (p *Policy) keepsOut(stored schema.GroupResource) bool {
 	return p.Excludes(stored) || p.cfg.Only && !p.names(stored)
 }
 
-// names reports whether the operator names a stored resource, or the replica needs it.
+// names reports whether a stored resource is in --follow, or is definitions or services.
 func (p *Policy) names(stored schema.GroupResource) bool {
 	return stored == definitions || stored == services ||
 		slices.ContainsFunc(p.cfg.Follow, func(name string) bool { return p.storedOf(name) == stored })
@@ -378,8 +389,8 @@ func (p *Policy) CutOffSince(brokenSince func(schema.GroupResource) time.Time) f
 	}
 }
 
-// Run looks out for another version of the upstream, and for servers that take group versions
-// over, until the context ends.
+// Run looks for another version of the upstream, and for group versions that another server
+// answers for than before, until the context ends.
 func (p *Policy) Run(ctx context.Context) {
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
@@ -396,13 +407,13 @@ func (p *Policy) Run(ctx context.Context) {
 	}
 }
 
-// outdate loads the custom resources of a group version again, because another server answers
-// for it.
+// outdate loads the resources again that are followed in a group version, because another
+// server answers for it.
 func (p *Policy) outdate(gv schema.GroupVersion) {
 	if p.cfg.Resources == nil {
 		return
 	}
-	for _, f := range p.cfg.Resources.followedResources() {
+	for _, f := range p.cfg.Resources.allResources() {
 		if r := f.run.Load(); r != nil && f.key.Group == gv.Group && r.version.Version == gv.Version {
 			p.cfg.Resources.Outdated(f.key.GroupResource)
 		}

@@ -19,13 +19,14 @@ import (
 	"github.com/millrace/millrace/internal/tier/storage"
 )
 
-// passOnAfter is how long a read waits until the cache is proven as new as it asks. A
-// resource that changes often passes the upstream's revision within milliseconds, and a
-// Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
+// passOnAfter is how long a read waits until the cache is proven to be as new as the read
+// asks. The cache of a resource that changes often passes the upstream's revision within
+// milliseconds, and a Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
 //
-// A watch that begins with the newest state waits for the bookmark of a second watch
-// (package apifeed). Otherwise thousands of informers that begin at the same time would all go to
-// the upstream, and each list the resource there. A list of several megabytes waits as long.
+// watchPassOnAfter is the same for a watch that begins with the newest state. It waits for the
+// bookmark of a second watch (package apifeed). Otherwise thousands of informers that begin at
+// the same time would all go to the upstream, and each list the resource there. A large list
+// without selectors waits as long.
 const (
 	passOnAfter      = 300 * time.Millisecond
 	watchPassOnAfter = 5 * time.Second
@@ -47,8 +48,8 @@ const (
 	// unsettledPeriod is how long after settledAt a busy server of the upstream may still serve
 	// the old definition. If it ends a watch early in that time, the resource is loaded again.
 	unsettledPeriod = time.Minute
-	// freePeriod is how long objects stay in memory for reads that had begun before the
-	// resource was given up.
+	// freePeriod is how long objects stay in memory for reads that had begun before the feed
+	// was ended.
 	freePeriod  = 30 * time.Second
 	sweepPeriod = time.Second
 	// maxLoads bounds the resources that load at a time. Resources that the replica itself
@@ -73,7 +74,8 @@ type Config struct {
 	// from the upstream alone.
 	Sibling *Sibling
 	Logger  *slog.Logger
-	// Clock tells when resources are swept. Nil means the real clock.
+	// Clock is used for sweeps, and for the times of reads and refusals. Nil means the real
+	// clock.
 	Clock clock.WithTicker
 }
 
@@ -81,15 +83,17 @@ type Config struct {
 // cache and a feed of its own. There is no order of events over several resources, so they
 // have no progress in common.
 type Resources struct {
-	cfg Config
-	b   *source.Backends
+	cfg      Config
+	backends *source.Backends
 
+	// followAgain is what SetFollowAgain has set.
 	followAgain func(Key)
 	admission   *admission
 	// loadSemaphore bounds the simultaneous loads: a send takes a slot, a receive frees it.
 	loadSemaphore chan struct{}
-	feeds         sync.WaitGroup
-	mu            struct {
+	// feeds has the goroutines of feeds.
+	feeds sync.WaitGroup
+	mu    struct {
 		sync.Mutex
 		byKey map[Key]*FollowedResource
 		// running is the context of feeds. It is nil before Run.
@@ -106,7 +110,7 @@ func New(b *source.Backends, cfg Config) *Resources {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Resources{cfg: cfg, b: b, followAgain: func(Key) {}, loadSemaphore: make(chan struct{}, maxLoads)}
+	s := &Resources{cfg: cfg, backends: b, followAgain: func(Key) {}, loadSemaphore: make(chan struct{}, maxLoads)}
 	client := *cfg.Client
 	s.admission = &admission{admit: func(context.Context) error { return nil }, endedEarly: s.endedEarly, next: client.Transport}
 	client.Transport = s.admission
@@ -137,7 +141,7 @@ func (s *Resources) open(key Key) *storage.Backend {
 	if f == nil {
 		f = &FollowedResource{key: key, backend: source.Backend{Servers: s.cfg.Host + "/" + key.String()}}
 		b := &f.backend
-		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.b.Cache), passOnAfter, watchPassOnAfter, s.b.MaxStaleness
+		b.Feed, b.Cache, b.PassOnAfter, b.WatchPassOnAfter, b.MaxStaleness = f, cache.New(s.backends.Cache), passOnAfter, watchPassOnAfter, s.backends.MaxStaleness
 		b.Consistent, b.Kept = cache.NewConsistent(b.Cache, f), f.kept
 		b.Prover = cache.NewProver(b.Cache, b.Consistent, f)
 		s.mu.byKey[key] = f
@@ -152,12 +156,13 @@ func (s *Resources) lookup(key Key) *FollowedResource {
 	return s.mu.byKey[key]
 }
 
-// SetFollowAgain sets the function that follows a resource again, as a read does. Sweeps call it
-// with resources that were given up for a while. It must be called before Run.
+// SetFollowAgain sets the function that follows a resource again, as a read does. Sweeps call
+// it with resources that were given up for a while, or are to be loaded again. It must be
+// called before Run.
 func (s *Resources) SetFollowAgain(follow func(Key)) { s.followAgain = follow }
 
-// SetAdmit sets the function that is called before each watch of a feed. If it returns an error,
-// the feed does not open the watch. It must be called before Run.
+// SetAdmit sets the function that is called before a feed opens a watch at the upstream. If it
+// returns an error, the feed does not open the watch. It must be called before Run.
 func (s *Resources) SetAdmit(admit func(context.Context) error) { s.admission.admit = admit }
 
 // State returns the state of a resource.
@@ -177,7 +182,7 @@ type Request struct {
 	// Needed says that the replica itself needs the resource. It implies Named, and a sweep
 	// never gives the resource up.
 	Needed bool
-	// Custom says that a definition tells what the objects are.
+	// Custom says that the resource is of a definition.
 	Custom bool
 	// Optional says that the replica is ready though the resource could not be loaded.
 	Optional bool
@@ -186,9 +191,9 @@ type Request struct {
 	UpstreamOnly bool
 }
 
-// Follow starts to follow a resource. It returns the version that is followed, or the reason why
-// the resource is not. Both are empty if the resource has no backend yet, or its definition has
-// not settled.
+// Follow starts to follow a resource, unless it is followed already. It returns the version
+// that is followed, or the reason why the resource is not. Both are empty if the resource has
+// no backend or store yet, or has not settled after a change.
 func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +271,7 @@ func (s *Resources) runLocked(r *run) {
 	s.feeds.Go(func() {
 		defer stop()
 		if err := r.feed.Run(ctx); err != nil && ctx.Err() == nil {
-			s.b.Fail(err)
+			s.backends.Fail(err)
 		}
 	})
 }
@@ -285,8 +290,8 @@ func (s *Resources) Drop(gone map[schema.GroupResource]bool) {
 	}
 }
 
-// endLocked ends the feed of a resource. Nothing reaches the cache from it any more. It returns
-// false if there is none.
+// endLocked ends the feed of a resource. Nothing reaches the cache from the feed any more. It
+// returns false if there is no feed.
 func (s *Resources) endLocked(f *FollowedResource) bool {
 	r := f.run.Swap(nil)
 	if r == nil {
@@ -333,8 +338,8 @@ func (s *Resources) begin(ctx context.Context) {
 	}
 }
 
-// followedResources returns all resources that have a backend, followed or not, in no order.
-func (s *Resources) followedResources() []*FollowedResource {
+// allResources returns all resources that have a backend, followed or not, in no order.
+func (s *Resources) allResources() []*FollowedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.mu.byKey))
@@ -343,7 +348,7 @@ func (s *Resources) followedResources() []*FollowedResource {
 // All implements source.Source.
 func (s *Resources) All() []*source.Backend {
 	var all []*source.Backend
-	for _, f := range s.followedResources() {
+	for _, f := range s.allResources() {
 		if f.currentFeed() != nil {
 			all = append(all, &f.backend)
 		}
@@ -354,7 +359,7 @@ func (s *Resources) All() []*source.Backend {
 // Depth implements source.Source.
 func (s *Resources) Depth() int {
 	depth := 1
-	for _, f := range s.followedResources() {
+	for _, f := range s.allResources() {
 		if feed := f.currentFeed(); feed != nil {
 			depth = max(depth, feed.Depth())
 		}
@@ -362,11 +367,10 @@ func (s *Resources) Depth() int {
 	return depth
 }
 
-// WaitLoaded implements source.Source. Some resources may fail to load: resources that are
-// only followed because an earlier run did, and resources that the upstream refuses. Their
-// reads are passed on.
+// WaitLoaded implements source.Source. It does not wait for resources that fail to load and
+// are Optional, refused or given up. Their reads are passed on.
 func (s *Resources) WaitLoaded(ctx context.Context) error {
-	for _, f := range s.followedResources() {
+	for _, f := range s.allResources() {
 		if current := f.run.Load(); current != nil {
 			if err := f.waitLoaded(ctx, current, f.request.Optional); err != nil {
 				return err
@@ -376,10 +380,10 @@ func (s *Resources) WaitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// Healthy implements source.Source: if there are feeds, one must be healthy. A single
-// one may fail for lack of a right, and the others go on.
+// Healthy implements source.Source. It returns nil if one feed is healthy, or there are no
+// feeds: a single feed may fail for lack of a right.
 func (s *Resources) Healthy() (err error) {
-	for _, f := range s.followedResources() {
+	for _, f := range s.allResources() {
 		if f.currentFeed() == nil {
 			continue
 		}
@@ -396,7 +400,7 @@ func (s *Resources) RunScrubbers(ctx context.Context) { <-ctx.Done() }
 // CacheReadyError implements source.Source.
 func (s *Resources) CacheReadyError() error { return nil }
 
-// BrokenSince implements source.Source.
+// BrokenSince implements source.Source, for the first broken feed of the two forms of a resource.
 func (s *Resources) BrokenSince(stored schema.GroupResource) time.Time {
 	for _, inProtobuf := range []bool{false, true} {
 		if f := s.lookup(Key{stored, inProtobuf}); f != nil {

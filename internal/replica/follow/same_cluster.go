@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	// comparisons is how often etcd and the upstream are compared until they differ: objects
-	// change between the two questions.
-	comparisons      = 5
-	comparisonPause  = time.Second
-	comparisonBounds = 30 * time.Second
+	// comparisons is how often etcd and the upstream must differ in a row, comparisonPause
+	// apart: objects change between the two questions.
+	comparisons     = 5
+	comparisonPause = time.Second
+	// comparisonTimeout bounds all comparisons of a resource.
+	comparisonTimeout = 30 * time.Second
 	// comparisonsAtATime bounds the questions to the upstream at the start.
 	comparisonsAtATime = 8
 	// recompareAfter is how long reads of a resource are passed on after a comparison failed.
@@ -32,9 +33,12 @@ const (
 // answered. Otherwise an empty prefix, another cluster, or a resource that lives in another etcd
 // would be answered as if it had no objects.
 type sameCluster struct {
+	// stored returns the store of a resource, or nil. Policy.Use sets it.
 	stored func(schema.GroupResource) *storage.Store
-	first  func(context.Context, schema.GroupResource) (upstream.ObjectVersion, error)
-	log    func(message string, args ...any)
+	// first returns the first object at the upstream.
+	first func(context.Context, schema.GroupResource) (upstream.ObjectVersion, error)
+	// warn logs a warning.
+	warn func(message string, args ...any)
 
 	mu struct {
 		sync.Mutex
@@ -45,9 +49,10 @@ type sameCluster struct {
 
 // comparison is what is known of a resource.
 type comparison struct {
+	// same says that the resource is the same, or that the upstream forbids the comparison.
 	same bool
-	// again is when it is compared again, if it was not the same.
-	again time.Time
+	// againAt is when a read compares the resource again, if it was not the same.
+	againAt time.Time
 }
 
 // isSame reports whether a resource is known to be the upstream's. If it is not known, it is
@@ -56,7 +61,7 @@ func (s *sameCluster) isSame(gr schema.GroupResource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.mu.byResource[gr]
-	if known != nil && (known.same || time.Now().Before(known.again)) {
+	if known != nil && (known.same || time.Now().Before(known.againAt)) {
 		return known.same
 	}
 	s.beginLocked(gr)
@@ -69,18 +74,18 @@ func (s *sameCluster) beginLocked(gr schema.GroupResource) {
 	if s.mu.byResource == nil {
 		s.mu.byResource = map[schema.GroupResource]*comparison{}
 	}
-	s.mu.byResource[gr] = &comparison{again: time.Now().Add(recompareAfter)}
+	s.mu.byResource[gr] = &comparison{againAt: time.Now().Add(recompareAfter)}
 }
 
-// settle compares a resource and notes the result. It reports whether the upstream
-// permits that. If not, the resource is taken to be the same.
+// settle compares a resource and records the result. It reports whether the upstream permits
+// the comparison. If not, the resource is taken to be the same.
 func (s *sameCluster) settle(ctx context.Context, gr schema.GroupResource) (permitted bool) {
-	ctx, cancel := context.WithTimeout(ctx, comparisonBounds)
+	ctx, cancel := context.WithTimeout(ctx, comparisonTimeout)
 	defer cancel()
 	err := s.compare(ctx, gr)
 	permitted = !errors.Is(err, upstream.ErrForbidden)
 	if err != nil && permitted {
-		s.log("etcd is not where the upstream keeps a resource, and its reads are passed on: check --etcd-prefix and --etcd-servers-overrides", "resource", gr.String(), "err", err, "againIn", recompareAfter)
+		s.warn("etcd is not where the upstream keeps a resource, and its reads are passed on: check --etcd-prefix and --etcd-servers-overrides", "resource", gr.String(), "err", err, "againIn", recompareAfter)
 		return true
 	}
 	s.mu.Lock()
@@ -111,17 +116,17 @@ func (s *sameCluster) settleAll(ctx context.Context, all []schema.GroupResource)
 	_ = group.Wait() // nothing fails
 	if len(refused) > 0 {
 		slices.Sort(refused)
-		s.log("Cannot compare these resources in etcd with the upstream, and takes them for its own: let the user of --kubeconfig list them", "resources", refused)
+		s.warn("Cannot compare these resources in etcd with the upstream, and takes them for its own: let the user of --kubeconfig list them", "resources", refused)
 	}
 }
 
-// compare returns nil if the cache has an object of the upstream at its revision, or if both have
-// none.
+// compare returns nil if the cache has the upstream's first object at the same revision, or if
+// both have no object.
 func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) error {
 	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
 }
 
-// repeat repeats a comparison while it fails, up to comparisons times. It ends if the
+// repeat makes a comparison until it succeeds, up to comparisons times. It ends if the
 // upstream forbids the comparison.
 func repeat(ctx context.Context, compare func() error) (err error) {
 	for range comparisons {
@@ -137,8 +142,8 @@ func repeat(ctx context.Context, compare func() error) (err error) {
 	return err
 }
 
-// CheckEtcd returns an error unless the config map that every cluster has is in etcd as
-// the upstream has it. It also compares all resources that are answered. It is called
+// CheckEtcd returns an error unless the config map that every cluster has is in etcd as the
+// upstream has it. It also compares all built-in resources that are answered. It is called
 // once caches are loaded. It does nothing without etcd.
 func (p *Policy) CheckEtcd(ctx context.Context) error {
 	if p.cfg.Resources != nil {

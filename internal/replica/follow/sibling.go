@@ -10,7 +10,8 @@ import (
 // of the upstream's. It is nil if there is none.
 type Sibling struct {
 	Client *http.Client
-	Host   string
+	// Host is the other replica's URL, without a slash at its end.
+	Host string
 }
 
 // forPath returns the collection at a path, as an apifeed.Config.Sibling.

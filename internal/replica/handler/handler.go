@@ -30,11 +30,11 @@ type Config struct {
 	// PassOn lets next answer a request that the read tier does not see, and adds it to
 	// the accounts. Nil keeps no accounts.
 	PassOn func(w http.ResponseWriter, req *http.Request, next http.Handler, reason string)
-	// Shared is called with each read that was given the answer to another read. It may be nil.
+	// Shared is called with each read that was given the answer to another read, also if its
+	// client has left meanwhile. It may be nil.
 	Shared func(*http.Request)
-	// Ready reports whether a replica that was restarted by itself is ready. Before that, users
-	// whom it does not know are told to come again. Nil means that the replica was not
-	// restarted by itself.
+	// Ready reports whether a replica that has restarted itself is ready. Before that, users
+	// whom it does not know get 429. Nil means that the replica has not restarted itself.
 	Ready func() bool
 	// Follow starts to follow a resource, or returns why its reads cannot be answered here. protobuf
 	// says that the client prefers it. It must not block.
@@ -50,7 +50,7 @@ type Config struct {
 	Proxy http.Handler
 	// ReadsOnly refuses requests that might change something.
 	ReadsOnly bool
-	// UpstreamURL is the address to which users are told to write.
+	// UpstreamURL is the address of the upstream, for users whose writes are refused.
 	UpstreamURL string
 	// Budgets bound what clients read. They may be nil.
 	Budgets *usage.Budgets
@@ -59,15 +59,15 @@ type Config struct {
 	// Metrics count requests.
 	Metrics *upstream.Metrics
 	// CutOffSince returns since when the replica has had no news of a resource. It returns
-	// zero while the replica follows the resource.
+	// zero while the replica follows the resource, and before it has followed it.
 	CutOffSince func(schema.GroupVersionResource) time.Time
 }
 
 // cutOffHeader says that an answer is of a replica that is cut off, and since when.
 const cutOffHeader = "X-Millrace-Cut-Off-Since"
 
-// Handler answers requests from the read tier or passes them on. docs/guides/replica-reference.md
-// has the reasons.
+// Handler answers requests from the read tier, passes them on or refuses them.
+// docs/guides/replica-reference.md has the reasons.
 type Handler struct {
 	cfg   Config
 	reads http.Handler
@@ -88,13 +88,15 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, reads: cfg.Reads(shared)}
 }
 
-// Reason is why a request is passed on before the read tier sees it. The values are labels
-// of a metric. The tier counts its own reasons. The empty reason means that the tier sees
-// the request.
+// Reason is why a request is passed on before the read tier sees it. Its values and the values
+// of follow.Refusal are labels of a metric. The tier counts its own reasons. "" means that the
+// request is answered here, or that the tier sees it. Restarting alone is why a request is
+// refused.
 type Reason string
 
 const (
-	// notRead: the request is no GET, LIST or WATCH of a resource, and no GET of a document.
+	// notRead: the request is no GET, LIST or WATCH of a resource's objects, and no GET of a
+	// document.
 	notRead Reason = "not-read"
 	// uncleanPath: the path has a part that is empty, "." or "..".
 	uncleanPath Reason = "path"
@@ -107,22 +109,25 @@ const (
 	actsForOther Reason = "impersonation"
 	// unknownUser: the upstream does not know the user, or nobody is named.
 	unknownUser Reason = "user"
-	// notAllowed: the upstream did not confirm the user's right.
+	// notAllowed: nothing confirmed the user's right.
 	notAllowed Reason = "denied"
 
-	// NotServed: the upstream does not serve the resource, or this program does not know it.
+	// NotServed: the upstream does not serve the resource, or another server does so for it,
+	// or this program does not know the resource.
 	NotServed Reason = "resource"
-	// Excluded: a flag keeps the resource from being followed.
+	// Excluded: --exclude names the resource, or it is the secrets of the upstream's API and
+	// --follow does not name them.
 	Excluded Reason = "excluded"
-	// VersionSkew: the upstream is of another minor version than this program, and objects are not
-	// at hand as the upstream sends them. This program's types could lose a field of a built-in
-	// resource, or add a default.
+	// VersionSkew: the upstream is of another minor version than this program, and the replica
+	// has no objects as the upstream sends them. This program's types could lose a field of a
+	// built-in resource, or add a default.
 	VersionSkew Reason = "version-skew"
-	// Restarting: the replica is starting, or about to restart for another version of the
-	// upstream. The request is not passed on: a fleet would come to the upstream together, while
-	// it is upgraded.
+	// Restarting: the replica has restarted itself and is not ready, or is about to restart for
+	// another version of the upstream. The request is refused: a fleet would come to the
+	// upstream together, while it is upgraded.
 	Restarting Reason = "starts-again"
-	// OtherEtcd: etcd is not known to be where the upstream keeps the resource.
+	// OtherEtcd: the replica follows etcd, which is not known to be where the upstream keeps
+	// the resource.
 	OtherEtcd Reason = "other-etcd"
 	// NotNamed: --follow-only is set, and --follow does not name the resource.
 	NotNamed Reason = "not-named"
@@ -171,7 +176,7 @@ func (h *Handler) passOn(w http.ResponseWriter, req *http.Request, why Reason) {
 	}
 	counted := &countedWriter{ResponseWriter: w}
 	defer func() {
-		if info.Verb != "watch" { // events are not charged, and not told from initial ones here
+		if info.Verb != "watch" { // events are not charged, and cannot be told from initial ones here
 			h.cfg.Budgets.Charge(client.GetName(), req.RemoteAddr, counted.bytes)
 		}
 	}()
@@ -222,14 +227,11 @@ func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 }
 
-// Reasons for which requests are refused here. Others are the names of budgets.
-const (
-	// writeRefused: --reads-only refuses the request.
-	writeRefused = "write"
-)
+// writeRefused is the reason of a request that --reads-only refuses.
+const writeRefused = "write"
 
-// refuses returns the error of a request that neither the tier nor the upstream is to see,
-// and the reason for the metric.
+// refuses returns the error of a request that neither the tier nor the upstream is to see.
+// reason is its label in the metric: writeRefused, or the name of a budget.
 func (h *Handler) refuses(req *http.Request) (reason string, err error) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
@@ -288,8 +290,8 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	return h.cfg.Follow(resourceOf(info), strings.HasPrefix(req.Header.Get("Accept"), runtime.ContentTypeProtobuf))
 }
 
-// denies returns why the user of a request gets no answer here. It returns "" if the
-// upstream has confirmed the right.
+// denies returns why the user of a request gets no answer here. It returns "" if the user has
+// the right.
 func (h *Handler) denies(ctx context.Context) Reason {
 	if upstream.ActsForOther(ctx) {
 		return actsForOther

@@ -25,8 +25,8 @@ var questions = map[schema.GroupResource]bool{
 var streams = map[string]bool{"attach": true, "exec": true, "portforward": true, "proxy": true}
 
 // mayWrite reports whether a request might change something. A GET can: over an upgraded
-// connection it runs a command, and a proxy sends it to any program. What a path means that is not
-// clean is for servers on the way to say.
+// connection it runs a command, and a proxy sends it to any program. A path that is not clean
+// counts, because servers on the way may take it for another path.
 func mayWrite(req *http.Request, info *request.RequestInfo) bool {
 	if upstream.IsUnclean(req.URL.Path) {
 		return true
@@ -46,8 +46,8 @@ func mayWrite(req *http.Request, info *request.RequestInfo) bool {
 	return true
 }
 
-// refuseWrite returns the error of a request that might change something. address is the
-// address to write to. It is "" for users who need not know that address.
+// refuseWrite returns the error of a request that might change something. address is where to
+// send the request instead. It is "" for users who need not know that address.
 func refuseWrite(info *request.RequestInfo, address string) error {
 	where := "send it to the API server itself, with the kubeconfig that leads there"
 	if address != "" {

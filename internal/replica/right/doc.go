@@ -1,4 +1,4 @@
 // Package right decides who may read at a replica, as the upstream does. It uses the
-// upstream's RBAC objects (Rights), or asks it about users and rights (Reviews). The
-// questions are bounded: no client can load the upstream with more.
+// upstream's RBAC objects (Rights), or asks the upstream about users and rights (Reviews). The
+// number of questions at a time is bounded, whatever clients send.
 package right

@@ -30,7 +30,7 @@ func (c *reviewCollector) DescribeWithStability(ch chan<- *metrics.Desc) {
 // CollectWithStability implements metrics.StableCollector.
 func (c *reviewCollector) CollectWithStability(ch chan<- metrics.Metric) {
 	r := c.reviews
-	for kind, classes := range map[string][]*turns{kindToken: {r.tokens.known, r.tokens.others}, kindRight: {r.rights.turns}} {
+	for kind, classes := range map[string][]*turns{kindToken: {r.tokens.goodTurns, r.tokens.otherTurns}, kindRight: {r.rights.turns}} {
 		var inFlight, waiting int
 		for _, t := range classes {
 			asked, queued := t.load()

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// MinTTL leaves a proof the time of some round trips.
+	// MinTTL is the least Proof.Holds. It leaves a proof the time of some round trips.
 	MinTTL = time.Second
 	// proofsPerTTL is how often RBAC objects are proven within the time for which a proof
-	// holds. One that is late or fails does not end the trust.
+	// holds. One proof that is late or fails does not end the trust.
 	proofsPerTTL = 4
 )
 
@@ -19,7 +19,7 @@ type Proof struct {
 	// Prove returns nil if the objects are as new as the upstream's objects were when the
 	// call began.
 	Prove func(context.Context) error
-	// Holds is how long a proof holds.
+	// Holds is how long a proof holds, from its beginning. It must be positive.
 	Holds time.Duration
 	// provenAt is when the newest proof began. It is nil before the first one.
 	provenAt atomic.Pointer[time.Time]

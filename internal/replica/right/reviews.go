@@ -37,9 +37,9 @@ const (
 // Reviews asks the upstream who users are and what they may do, for all requests. It shares
 // and remembers answers, and bounds what anybody can make it ask the upstream:
 //
-//	token ─► answers ─┬─ it was good lately ──────────────────► turns of users ────┐
-//	         (10 s)   └─ never ─► tokens left for the address ─► turns of addresses ─┼─► upstream
-//	right ─► answers (10 s) ───────────────────────────────────► turns of users ────┘
+//	token ─► answers ─┬─ was good lately ────────────────────────────► turns of users ───────┐
+//	                  └─ otherwise ─► bad tokens left for the address ─► turns of addresses ─┼─► upstream
+//	right ─► answers ────────────────────────────────────────────────► turns of users ───────┘
 //
 // What is not asked is not known: the caller passes the request on, and the upstream decides
 // about it alone. So no request waits without bound, and none gets an answer that it should
@@ -52,7 +52,7 @@ const (
 type Reviews struct {
 	// secret begins what is hashed, so that nobody can choose the key of an answer.
 	secret [sha256.Size]byte
-	// asked has the questions that are under way.
+	// asked has the questions that are waiting for a turn or are with the upstream.
 	asked  singleflight.Group
 	panics *panics.Counter
 	tokens tokenState
@@ -118,11 +118,9 @@ func (r *Reviews) keyOf(kind, question string) answerKey {
 	return answerKey(h.Sum(nil))
 }
 
-// share calls a function once for all callers that ask the same at one moment. The end of one
-// caller's context does not end the question for the others.
-//
-// So an answer may come from a question that began before the call, by at most the time
-// that an answer takes. Answers are remembered for longer than that.
+// share calls ask once for all callers with the same key at a time. The end of one caller's
+// context does not end the question. An answer may be to a question that began before the
+// call.
 func (r *Reviews) share(ctx context.Context, key answerKey, ask func(context.Context) (any, error)) (any, error) {
 	asked := r.asked.DoChan(string(key[:]), func() (answer any, err error) {
 		// The goroutine is nobody's request, and a panic there would end the process.
@@ -146,12 +144,12 @@ func (r *Reviews) omit(kind string, why Omission) error {
 	return errNotAsked
 }
 
-// badTokenLimits returns the limits of how many bad tokens the upstream is asked about, for an
-// address and for all addresses together. Good tokens count only while the upstream is asked
-// about them, so that a fleet with one address is not slowed down. The burst is larger than
-// the number of questions in flight.
+// badTokenLimits returns the limits of how many bad tokens the upstream is asked about in a
+// second, for an address and for all addresses together. Good tokens count only while the
+// upstream is asked about them, so that a fleet with one address is not slowed down. For the
+// same reason the burst is larger than the number of questions in flight.
 func badTokenLimits(cfg ReviewConfig) (address, total *ratelimit.Limiter) {
-	const perAddress, all, addressBuckets = 5, 50, 4096
+	const perAddress, all, addressBuckets = 5, 50, 4096 // perAddress and all are per second
 	burst := float64(4 * cfg.InFlight)
 	return ratelimit.New(ratelimit.Config{Rate: perAddress, Burst: burst, Buckets: addressBuckets}),
 		ratelimit.New(ratelimit.Config{Rate: all, Burst: 4 * burst, Buckets: 1})

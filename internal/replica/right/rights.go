@@ -22,10 +22,10 @@ type Config struct {
 	// Review asks the upstream, and may remember answers for some seconds, as Reviews.Rights
 	// does. Oracle asks the upstream and remembers no answer.
 	Review, Oracle authorizer.UnconditionalAuthorizer
-	// Current reports whether the RBAC objects are proven to be as new as documented.
+	// Current reports whether the RBAC objects may decide now: they are proven to be new.
 	Current func() bool
-	// RecheckAfter is longer than a change of an RBAC object takes to the replica. Zero
-	// means 10 s.
+	// RecheckAfter is the time between two comparisons of one request. It must be longer than a
+	// change of an RBAC object takes to the replica. Zero means 10 s.
 	RecheckAfter time.Duration
 	Metrics      *upstream.Metrics
 	// Logger receives the end of the trust in RBAC. Nil means slog.Default.
@@ -39,17 +39,17 @@ type Config struct {
 // denies what RBAC allows. The operator vouches for it by a flag, because no request shows
 // it. As a safeguard, Run compares permissions with the upstream's own answers:
 //
-//	           one allowed request a second
-//	trusts ───────────────────────────────────► the upstream refuses it ──refuses it
-//	  ▲  ▲                                          │ again, thrice──► asks about all
-//	  │  └──────────── allows it ───────────────────┤
-//	  └───────────── RBAC no longer allows it ──────┘
+//	        one allowed request a second           refused at each of refutations attempts
+//	trusts ──────────────────────────────► compares ───────────────────────► asks about all
+//	  ▲                                       │
+//	  └─── allowed, not answered, or RBAC ────┘
+//	       no longer allows the request
 //
 // A right that was revoked meanwhile is no difference. So RBAC and the upstream are asked
 // again a few times.
 type Rights struct {
 	cfg Config
-	// sample has a request that RBAC has allowed, for Run.
+	// sample has an allowed request, for Run to compare.
 	sample chan authorizer.Attributes
 	// refuted says that the upstream refuses what its RBAC objects allow.
 	refuted atomic.Bool
@@ -58,7 +58,7 @@ type Rights struct {
 const (
 	// samplePeriod keeps the comparison from being a load of the upstream.
 	samplePeriod = time.Second
-	// refutations is how often the upstream must refuse what RBAC allows.
+	// refutations is how often in a row the upstream must refuse a request that RBAC allows.
 	refutations         = 3
 	defaultRecheckAfter = 10 * time.Second
 )
@@ -80,7 +80,7 @@ func (r *Rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		r.cfg.Metrics.Authorized.WithLabelValues("rbac").Inc()
 		select {
 		case r.sample <- a:
-		default: // another one is compared
+		default: // another request is compared
 		}
 		return authorizer.DecisionAllow, reason, nil
 	}
@@ -88,7 +88,7 @@ func (r *Rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	return r.cfg.Review.Authorize(ctx, a)
 }
 
-// allows reports whether RBAC objects allow a request, which must be current. API servers
+// allows reports whether the RBAC objects are trusted now and allow a request. API servers
 // with RBAC let administrators do everything before they look at objects.
 func (r *Rights) allows(ctx context.Context, a authorizer.Attributes) (allowed bool, reason string) {
 	if r.cfg.RBAC == nil || r.refuted.Load() || !r.cfg.Current() {
@@ -121,8 +121,7 @@ func (r *Rights) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// differs reports whether the upstream refuses what RBAC allows, however often both are
-// asked.
+// differs reports whether the upstream refuses what RBAC allows, each time that both are asked.
 func (r *Rights) differs(ctx context.Context, a authorizer.Attributes) bool {
 	for i := range refutations {
 		if i > 0 && !sleep(ctx, r.cfg.RecheckAfter) {

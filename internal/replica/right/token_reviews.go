@@ -20,8 +20,8 @@ const (
 	// at most.
 	goodTokens = 32768
 	badTokens  = 8192
-	// goodTokenPeriod is how long a token that was good has turns apart from other tokens,
-	// which come first. Agents ask more often than that.
+	// goodTokenPeriod is how long the questions about a token that was good have turns apart
+	// from those about other tokens. Agents ask more often than that.
 	goodTokenPeriod = 10 * time.Minute
 )
 
@@ -30,11 +30,11 @@ type tokenState struct {
 	// good has *goodToken by answerKey, and bad has the keys of tokens that the upstream has
 	// not accepted lately.
 	good, bad *cache.LRUExpireCache
-	// known are the turns of tokens that are in good, by user. others are the turns of all
-	// other tokens, by address.
-	known, others *turns
-	// ofAddress and ofAll bound bad tokens.
-	ofAddress, ofAll *ratelimit.Limiter
+	// goodTurns are the turns of tokens that are in good, by user. otherTurns are the turns of
+	// all other tokens, by address.
+	goodTurns, otherTurns *turns
+	// addressLimit and totalLimit bound bad tokens, of one address and of all.
+	addressLimit, totalLimit *ratelimit.Limiter
 }
 
 // goodToken is a token that the upstream has accepted. It is immutable.
@@ -47,25 +47,27 @@ type goodToken struct {
 func newTokenState(cfg ReviewConfig) tokenState {
 	s := tokenState{
 		good: cache.NewLRUExpireCache(goodTokens), bad: cache.NewLRUExpireCache(badTokens),
-		known:  newTurns(turnsConfig{inFlight: cfg.InFlight, share: cfg.InFlight, waiting: cfg.Waiting, wait: cfg.Wait}),
-		others: newTurns(turnsConfig{inFlight: cfg.InFlight, share: cfg.InFlight, waiting: cfg.Waiting, wait: cfg.Wait}),
+		goodTurns:  newTurns(turnsConfig{inFlight: cfg.InFlight, share: cfg.InFlight, waiting: cfg.Waiting, wait: cfg.Wait}),
+		otherTurns: newTurns(turnsConfig{inFlight: cfg.InFlight, share: cfg.InFlight, waiting: cfg.Waiting, wait: cfg.Wait}),
 	}
-	s.ofAddress, s.ofAll = badTokenLimits(cfg)
+	s.addressLimit, s.totalLimit = badTokenLimits(cfg)
 	return s
 }
 
 // tokens authenticates requests by their bearer tokens.
 type tokens struct {
 	*Reviews
+	// review asks the upstream about a token.
 	review authenticator.Token
-	ttl    time.Duration
+	// ttl is how long an answer holds.
+	ttl time.Duration
 	// request finds the token in a request and hands it to AuthenticateToken.
 	request authenticator.Request
 }
 
 // Tokens returns an authenticator of requests by their bearer tokens. review asks the upstream
 // about a token, and remembers nothing. An error of review means that there was no answer.
-// Answers hold for ttl.
+// Answers, good and bad, hold for ttl.
 func (r *Reviews) Tokens(review authenticator.Token, ttl time.Duration) authenticator.Request {
 	t := &tokens{Reviews: r, review: review, ttl: ttl}
 	t.request = union.New(bearertoken.New(t), websocket.NewProtocolAuthenticator(t))
@@ -110,9 +112,9 @@ func (t *tokens) ask(ctx context.Context, key answerKey, token string) (*authent
 		return known.response, nil // another question has just been answered
 	}
 	address, _ := ctx.Value(addressKey{}).(string)
-	class, flow := t.tokens.others, address
+	class, flow := t.tokens.otherTurns, address
 	if known != nil {
-		class, flow = t.tokens.known, known.response.User.GetName()
+		class, flow = t.tokens.goodTurns, known.response.User.GetName()
 	} else if why := t.tokens.exhausted(address); why != "" {
 		return nil, t.omit(kindToken, why)
 	}
@@ -142,13 +144,13 @@ func (t *tokens) ask(ctx context.Context, key answerKey, token string) (*authent
 	return nil, nil
 }
 
-// exhausted returns why no token of an address may take a place to wait. It returns "" if one
-// may. The token is charged when its turn comes.
+// exhausted returns why no token of an address may wait for a turn. It returns "" if one may.
+// The token is charged when its turn comes.
 func (s *tokenState) exhausted(address string) Omission {
 	switch {
-	case !s.ofAddress.Has(address):
+	case !s.addressLimit.Has(address):
 		return manyBad
-	case !s.ofAll.Has(""):
+	case !s.totalLimit.Has(""):
 		return manyBadInTotal
 	}
 	return ""
@@ -157,23 +159,24 @@ func (s *tokenState) exhausted(address string) Omission {
 // charge counts a token as bad, until it is shown not to be. It returns why there may be no
 // more bad tokens, or "" if there may be.
 func (s *tokenState) charge(address string) Omission {
-	if _, ok := s.ofAddress.Take(address); !ok {
+	if _, ok := s.addressLimit.Take(address); !ok {
 		return manyBad
 	}
-	if _, ok := s.ofAll.Take(""); !ok {
-		s.ofAddress.Return(address)
+	if _, ok := s.totalLimit.Take(""); !ok {
+		s.addressLimit.Return(address)
 		return manyBadInTotal
 	}
 	return ""
 }
 
+// refund takes back the charge of a token that is not bad.
 func (s *tokenState) refund(address string) {
-	s.ofAddress.Return(address)
-	s.ofAll.Return("")
+	s.addressLimit.Return(address)
+	s.totalLimit.Return("")
 }
 
 // Recheck makes the next request with the token of an Authorization header ask the upstream,
-// which has just refused it.
+// which has just refused that token.
 //
 // Upstream: k8s.io/apiserver/pkg/authentication/request/bearertoken.Authenticator.AuthenticateRequest; compare at each upgrade.
 func (r *Reviews) Recheck(authorization string) {

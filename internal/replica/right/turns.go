@@ -18,15 +18,15 @@ type turnsConfig struct {
 }
 
 // turns schedules questions to the upstream. It bounds how many are in flight, and serves the
-// flows in turn. So a caller that asks much delays others by no more than one answer.
+// flows in turn. So a caller that asks much delays each other caller by one answer at most.
 //
-// Questions belong to flows, which are named by whom they cost: a user or an address. Flows
-// take turns. When all places to wait are taken, the flow in which most wait gives up its
-// newest. So the places are shared as the turns are. One flow may have all of them while no
-// other needs one, because a fleet whose agents start at the same time is often one user.
+// A question belongs to the flow of a user or an address. When all places to wait are taken,
+// the flow in which most questions wait gives up its newest one. So the places are shared as
+// the turns are. One flow may have all places while no other flow needs one: a fleet whose
+// agents start at the same time is often one user.
 //
 // Names are hashed to a fixed number of flows. So many names cost no memory. The price is that
-// two of them may share a flow.
+// two names may share a flow.
 type turns struct {
 	cfg  turnsConfig
 	seed maphash.Seed
@@ -48,7 +48,7 @@ type flow struct {
 	waiting list.List
 }
 
-// turn is a question's place. It goes from waiting to one of the others, once:
+// turn is the turn of one question. It leaves waiting once:
 //
 //	begin ─┬──────────► in flight ─ end
 //	       ├─► waiting ──┘
@@ -56,16 +56,17 @@ type flow struct {
 //	       └────────────┴► not asked
 type turn struct {
 	flow int
-	// decided has a value once the turn no longer waits: "" if the question may be asked.
+	// decided receives one value when the turn no longer waits: "" if the question may be asked,
+	// or why it may not. A turn that gives up receives none.
 	decided chan Omission
-	// place is in the flow's waiting. It is nil for a turn that never waited.
+	// place is the turn's element of flow.waiting. It is nil for a turn that never waited.
 	place *list.Element
 }
 
 func newTurns(cfg turnsConfig) *turns { return &turns{cfg: cfg, seed: maphash.MakeSeed()} }
 
-// begin waits for the turn of a question of a flow. It returns why there is none, or "" and a
-// function that must be called when the question was answered.
+// begin waits for the turn of a question, in the flow of a name. It returns why there is no
+// turn, or "" and a function that must be called when the question was answered.
 func (t *turns) begin(name string) (end func(), why Omission) {
 	p := t.enter(name)
 	timer := time.NewTimer(t.cfg.wait)
@@ -107,13 +108,13 @@ func (t *turns) startLocked(p *turn) {
 	p.decided <- ""
 }
 
-// dropLocked frees the newest place of the flow in which most wait, if more than that
-// number wait there.
-func (t *turns) dropLocked(than int) bool {
+// dropLocked frees the newest place of the flow in which most questions wait. It returns false
+// if no flow has more than least questions that wait.
+func (t *turns) dropLocked(least int) bool {
 	var longest *flow
 	for i := range t.mu.flows {
-		if f := &t.mu.flows[i]; f.waiting.Len() > than {
-			longest, than = f, f.waiting.Len()
+		if f := &t.mu.flows[i]; f.waiting.Len() > least {
+			longest, least = f, f.waiting.Len()
 		}
 	}
 	if longest == nil {
@@ -139,7 +140,7 @@ func (t *turns) giveUp(p *turn) Omission {
 	return tooLate
 }
 
-// leave ends a turn, and gives the next one to the next flow.
+// leave ends a turn, and gives the next turn to the next flow in which a question may go.
 func (t *turns) leave(flow int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,17 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// holds are the bytes of all answers that are held.
-type holds struct{ bytes atomic.Int64 }
-
-// maxHeld bounds the bytes of answers that are held for several readers.
+// maxHeld bounds the bytes of all answers that are held.
 const maxHeld = 64 << 20
 
-// answer is the answer to one question, for several readers. It is the http.ResponseWriter
-// of the reader that asks.
+// answer is the answer to one question, for several readers. It is the http.ResponseWriter of
+// the goroutine that asks (Reads.askFor).
 type answer struct {
-	held   *holds
-	header http.Header
+	// heldBytes has the bytes of all answers that are held.
+	heldBytes *atomic.Int64
+	header    http.Header
 	// unread ends when the last reader has left.
 	unread context.Context
 	leave  context.CancelFunc
@@ -28,21 +26,23 @@ type answer struct {
 		status int
 		// head are the headers as they were when the head came.
 		head http.Header
+		// body has the bytes of each Write.
 		body [][]byte
 		// ended says that nothing more comes.
 		ended bool
 		// panic is the value with which asking has panicked. It is nil without a panic.
-		panic   any
+		panic any
+		// readers is how many readers have not left.
 		readers int
-		// moved is closed when something has changed, and then replaced.
-		moved chan struct{}
+		// changed is closed when something of mu has changed, and then replaced.
+		changed chan struct{}
 	}
 }
 
-func newAnswer(held *holds, readers int) *answer {
-	a := &answer{held: held, header: http.Header{}}
+func newAnswer(heldBytes *atomic.Int64, readers int) *answer {
+	a := &answer{heldBytes: heldBytes, header: http.Header{}}
 	a.unread, a.leave = context.WithCancel(context.Background())
-	a.mu.readers, a.mu.moved = readers, make(chan struct{})
+	a.mu.readers, a.mu.changed = readers, make(chan struct{})
 	return a
 }
 
@@ -55,11 +55,12 @@ func (a *answer) WriteHeader(status int) {
 	defer a.mu.Unlock()
 	if a.mu.status == 0 {
 		a.mu.status, a.mu.head = status, maps.Clone(a.header)
-		a.moveLocked()
+		a.notifyLocked()
 	}
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. It panics with http.ErrAbortHandler if nobody reads the answer any
+// more, or it exceeds maxHeld.
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	a.mu.Lock()
@@ -67,24 +68,24 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.mu.readers == 0 {
 		panic(http.ErrAbortHandler)
 	}
-	if size := int64(len(p)); a.held.bytes.Add(size) > maxHeld {
-		a.held.bytes.Add(-size)
+	if size := int64(len(p)); a.heldBytes.Add(size) > maxHeld {
+		a.heldBytes.Add(-size)
 		panic(http.ErrAbortHandler)
 	}
 	a.mu.body = append(a.mu.body, append([]byte(nil), p...))
-	a.moveLocked()
+	a.notifyLocked()
 	return len(p), nil
 }
 
 // Flush implements http.Flusher. Readers are sent each Write.
 func (a *answer) Flush() {}
 
-// end records that nothing more comes.
+// end records that nothing more comes, and what asking has panicked with, or nil.
 func (a *answer) end(panicked any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.ended, a.mu.panic = true, panicked
-	a.moveLocked()
+	a.notifyLocked()
 }
 
 // panicked returns what asking has panicked with. It returns nil without a panic.
@@ -94,36 +95,37 @@ func (a *answer) panicked() any {
 	return a.mu.panic
 }
 
-func (a *answer) moveLocked() {
-	close(a.mu.moved)
-	a.mu.moved = make(chan struct{})
+// notifyLocked wakes the readers that wait for a change.
+func (a *answer) notifyLocked() {
+	close(a.mu.changed)
+	a.mu.changed = make(chan struct{})
 }
 
 // outcome is what has become of an answer for one reader.
 type outcome int
 
 const (
-	// sent: the reader has it, or is gone.
+	// sent: the reader has the answer, or is gone.
 	sent outcome = iota
 	// unfit: the reader was sent nothing, and has to ask for itself.
 	unfit
-	// cut: the reader was sent a part.
+	// cut: the reader was sent the beginning of an answer that was cut short.
 	cut
 )
 
-// send sends the answer to a reader as it comes. asks says that the answer is to the reader's own
-// question. Then the reader takes what others may not share.
+// send sends the answer to a reader as it comes. asks says that the question was made of the
+// reader's own request: then the reader takes any status.
 func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) outcome {
-	defer a.left()
+	defer a.removeReader()
 	flusher := http.NewResponseController(w)
 	for begun, part := false, 0; ; {
-		current := a.stateAt(part)
+		current := a.viewAt(part)
 		switch {
 		case current.fails && begun:
 			return cut
 		case current.fails, current.status != 0 && !asks && current.status != http.StatusOK && current.status != http.StatusNotFound:
 			return unfit
-		case !begun && (current.bytes != nil || current.over):
+		case !begun && (current.bytes != nil || current.ended):
 			begun = true
 			sendHead(w, current.head, current.status)
 		case current.bytes != nil:
@@ -131,14 +133,14 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) out
 				return sent
 			}
 			part++
-		case current.over:
+		case current.ended:
 			return sent
 		default:
 			if begun {
 				_ = flusher.Flush()
 			}
 			select {
-			case <-current.moved:
+			case <-current.changed:
 			case <-ctx.Done():
 				return sent
 			}
@@ -146,33 +148,32 @@ func (a *answer) send(ctx context.Context, w http.ResponseWriter, asks bool) out
 	}
 }
 
-// state is what a reader may know of an answer.
-type state struct {
+// view is what one reader sees of an answer at one time.
+type view struct {
 	status int
 	head   http.Header
-	// bytes is the part. It is nil until the part has come.
+	// bytes is the next part for the reader. It is nil until the part has come.
 	bytes []byte
-	// over says that the part before was the last.
-	over bool
-	// fails says that the answer is not whole.
-	fails bool
-	moved <-chan struct{}
+	// ended says that the body has all its parts.
+	ended bool
+	// fails says that the answer was cut short.
+	fails   bool
+	changed <-chan struct{}
 }
 
-// stateAt returns what a reader may know that has read the parts before.
-func (a *answer) stateAt(part int) state {
+// viewAt returns the view of a reader whose next part is the one with the index part.
+func (a *answer) viewAt(part int) view {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	current := state{status: a.mu.status, head: a.mu.head, over: a.mu.ended, fails: a.mu.panic != nil, moved: a.mu.moved}
+	current := view{status: a.mu.status, head: a.mu.head, ended: a.mu.ended, fails: a.mu.panic != nil, changed: a.mu.changed}
 	if part < len(a.mu.body) {
 		current.bytes = a.mu.body[part]
 	}
 	return current
 }
 
-// left records that a reader needs no more. When the last reader has left, the body is
-// dropped.
-func (a *answer) left() {
+// removeReader records that a reader needs no more. After the last reader the body is dropped.
+func (a *answer) removeReader() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.mu.readers--; a.mu.readers > 0 {
@@ -182,22 +183,21 @@ func (a *answer) left() {
 	a.dropLocked()
 }
 
-// dropLocked lets go of the body.
 func (a *answer) dropLocked() {
 	for _, p := range a.mu.body {
-		a.held.bytes.Add(-int64(len(p)))
+		a.heldBytes.Add(-int64(len(p)))
 	}
 	a.mu.body = nil
 }
 
-// ofReader are the headers of an answer that are the reader's own: filters have set them.
-var ofReader = []string{"Audit-Id", "Connection"}
+// readerHeaders are the headers that stay as filters have set them for each reader.
+var readerHeaders = []string{"Audit-Id", "Connection"}
 
-// sendHead sends the head of an answer to another request.
+// sendHead sends the head of an answer to one of its readers.
 func sendHead(w http.ResponseWriter, head http.Header, status int) {
 	header := w.Header()
 	own := http.Header{}
-	for _, name := range ofReader {
+	for _, name := range readerHeaders {
 		if values, ok := header[name]; ok {
 			own[name] = values
 		}

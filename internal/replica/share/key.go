@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/replica/upstream"
 )
 
-// harmless are the headers that do not change the answer to a read, besides the headers in
-// its key.
+// harmless are the headers that a shared read may have. The answer depends on none of them,
+// except as the key says.
 var harmless = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "User-Agent": true, "Authorization": true, "Audit-Id": true, "Connection": true,
 	"Content-Length": true, "Content-Type": true, "Forwarded": true, "Traceparent": true, "Tracestate": true,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // Config configures Reads. All fields are needed.
@@ -12,41 +13,46 @@ type Config struct {
 	Next http.Handler
 	// MayShare reports whether the answer to a request is small enough to be held.
 	MayShare func(*http.Request) bool
-	// Shared is called with each request that was given the answer to another request.
+	// Shared is called with each request that was given the answer to another request, also if
+	// its client has left meanwhile.
 	Shared func(*http.Request)
 }
 
-// Reads is a handler that passes requests on, each alone or together with others. It is safe
-// for concurrent use.
+// Reads is a handler that passes requests on, each alone or together with equal requests. It
+// is safe for concurrent use.
 type Reads struct {
-	cfg  Config
-	held holds
-	mu   struct {
+	cfg Config
+	// heldBytes has the bytes of all answers that are held.
+	heldBytes atomic.Int64
+	mu        struct {
 		sync.Mutex
-		// byKey has the rounds of each key that is being asked for.
-		byKey map[string]*line
+		// byKey has the rounds of each key that the upstream is being asked for.
+		byKey map[string]*keyRounds
 	}
 }
 
-// line is the rounds of one key: the round under way, and the round that gathers readers
+// keyRounds has the rounds of one key: the round under way, and the round that gathers readers
 // meanwhile.
-type line struct{ running, gathering *round }
+type keyRounds struct{ running, gathering *round }
 
 // round is the requests that are answered by one question.
 type round struct {
 	// begun is closed when the round begins. No reader joins it after that.
 	begun chan struct{}
 	// readers is the number of readers that have joined and not left. Reads.mu guards it
-	// until begun is closed.
+	// until begun is closed. After that it does not change.
 	readers int
-	ask     sync.Once
-	answer  *answer
+	// ask lets the first of several readers ask.
+	ask sync.Once
+	// answer is nil if the round has one reader, who asks alone. It is set before begun is
+	// closed.
+	answer *answer
 }
 
 // New makes a Reads.
 func New(cfg Config) *Reads {
 	s := &Reads{cfg: cfg}
-	s.mu.byKey = map[string]*line{}
+	s.mu.byKey = map[string]*keyRounds{}
 	return s
 }
 
@@ -91,14 +97,14 @@ func (s *Reads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// join joins the round of a key that has not begun. That round begins immediately if no other
-// round of the key is under way.
+// join adds a reader to the round of a key that gathers. The round begins immediately if none
+// of the key is under way.
 func (s *Reads) join(key string) *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.mu.byKey[key]
 	if l == nil {
-		l = &line{}
+		l = &keyRounds{}
 		s.mu.byKey[key] = l
 	}
 	if l.gathering == nil {
@@ -113,10 +119,10 @@ func (s *Reads) join(key string) *round {
 }
 
 // next begins the round that has gathered.
-func (l *line) next(s *Reads) {
+func (l *keyRounds) next(s *Reads) {
 	l.running, l.gathering = l.gathering, nil
 	if l.running.readers > 1 {
-		l.running.answer = newAnswer(&s.held, l.running.readers)
+		l.running.answer = newAnswer(&s.heldBytes, l.running.readers)
 	}
 	close(l.running.begun)
 }
@@ -153,6 +159,6 @@ func (s *Reads) askFor(key string, a *answer, req *http.Request) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
 	defer cancel()
 	defer context.AfterFunc(a.unread, cancel)()
-	defer func() { a.end(recover()) }() // what asks panics when an answer is cut short
+	defer func() { a.end(recover()) }() // a proxy panics when an answer is cut short
 	s.cfg.Next.ServeHTTP(a, req.WithContext(ctx))
 }

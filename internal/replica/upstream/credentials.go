@@ -65,7 +65,7 @@ func Stash(next http.Handler) http.Handler {
 // which has none.
 type stranger struct{ user.DefaultInfo }
 
-// IsStranger reports whether an Authenticator could not tell who a user is.
+// IsStranger reports whether an authenticator could not find out who a user is.
 func IsStranger(u user.Info) bool {
 	_, unknown := u.(*stranger)
 	return unknown
@@ -74,15 +74,15 @@ func IsStranger(u user.Info) bool {
 // certificateUser is a user whom a client certificate proves, or a trusted front proxy.
 type certificateUser struct{ user.Info }
 
-// authentication finds out who sends a request, and accepts every request. The user of one
-// that it cannot tell is a stranger, whose requests are passed on.
+// authentication finds out who sends a request, and accepts every request. A user that it
+// cannot tell is a stranger, whose requests are passed on.
 type authentication struct {
 	// upstream authenticates by the upstream's rules.
 	upstream authenticator.Request
 }
 
-// NewAuthenticator makes an authenticator that accepts every request, of the one that asks the
-// upstream.
+// NewAuthenticator makes an authenticator that accepts every request. upstream authenticates
+// by the upstream's rules.
 func NewAuthenticator(upstream authenticator.Request) authenticator.Request {
 	return authentication{upstream}
 }
@@ -105,8 +105,8 @@ func (a authentication) AuthenticateRequest(req *http.Request) (*authenticator.R
 	return &authenticator.Response{User: &stranger{user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}}, true, nil
 }
 
-// authenticate returns nil for a user that is not known. Errors are among the reasons: the
-// upstream meets the same request next, and answers.
+// authenticate returns nil for a user that is not known, also after an error: the upstream
+// gets the same request next, and answers.
 func (a authentication) authenticate(req *http.Request) *authenticator.Response {
 	found, ok, err := a.upstream.AuthenticateRequest(req)
 	if err != nil || !ok || found.User.GetName() == user.Anonymous {

@@ -43,17 +43,17 @@ type Door struct {
 	documents *http.Client
 	// users is for requests with a user's own token. It has no credentials.
 	users transports
-	// impersonating has the replica's credentials.
+	// impersonating is for users of certificates. It has the replica's credentials.
 	impersonating transports
 	// front has the front proxy's certificate. It is empty if there is none.
 	front transports
-	// strangers is for requests whose credentials the upstream does not know. The
-	// upstream ends the HTTP/2 connection of each such request, which would end the
-	// requests of users on the same connection.
+	// strangers is for requests that have no credentials, or none that the upstream knows. The
+	// upstream ends the HTTP/2 connection of each such request, which would end the requests
+	// of users on the same connection.
 	strangers http.RoundTripper
 }
 
-// transports are two transports that differ in the protocol: upgrades need HTTP/1.1.
+// transports are two transports that differ in the protocol: an upgrade needs HTTP/1.1.
 type transports struct{ usual, upgrade http.RoundTripper }
 
 // choose returns the transport for a request.
@@ -131,7 +131,7 @@ func (d *Door) Document(ctx context.Context, target Target, header http.Header) 
 	return d.documents.Do(req)
 }
 
-// newTransports makes transports whose connections nobody else shares.
+// newTransports makes transports that share no connection with other transports.
 func newTransports(cfg *rest.Config) (t transports, err error) {
 	usual := uncompressed(cfg)
 	usual.UserAgent = "" // the client names itself
@@ -150,12 +150,13 @@ func newTransports(cfg *rest.Config) (t transports, err error) {
 	return t, nil
 }
 
-// receiveBuffer is how much of an answer is held that its client does not read. Go's 4 MiB, for each
-// request in flight, would be more memory than some machines have. It bounds what an answer gets
-// in a round trip to the upstream, too.
+// receiveBuffer is how many bytes of an answer over HTTP/2 are held that its client has not
+// read yet. Go's 4 MiB, for each request in flight, would be more memory than some machines
+// have. receiveBuffer also bounds the bytes that an answer gets in one round trip to the
+// upstream.
 const receiveBuffer = 512 << 10
 
-// boundReceived sets the bound of a transport that nobody uses yet.
+// boundReceived sets receiveBuffer for a transport that nobody uses yet, and returns it.
 func boundReceived(transport http.RoundTripper) http.RoundTripper {
 	for at := transport; at != nil; {
 		if t, ok := at.(*http.Transport); ok {
@@ -177,8 +178,8 @@ func boundReceived(transport http.RoundTripper) http.RoundTripper {
 const dialTimeout = 30 * time.Second
 
 // uncompressed returns a configuration whose transport leaves compression to the client of the
-// replica. Without protocols, client-go would take Go's default transport for an upstream
-// that needs no other TLS settings, and that one compresses.
+// replica. Without protocols, client-go would take Go's default transport for an upstream that
+// needs no other TLS settings, and the default transport compresses.
 func uncompressed(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.DisableCompression = true

@@ -14,22 +14,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// frontProxyPrefix begins the headers by which front proxies name users, unless the upstream
-// has other ones. The Proxy writes these.
+// frontProxyPrefix begins the headers by which front proxies name users at most API servers.
+// The Proxy writes such headers, and Check finds out whether the upstream takes them.
 const frontProxyPrefix = "X-Remote-"
 
 // FrontProxyHeaders are the headers by which an API server lets front proxies name users, as it
 // publishes them. The zero value stands for a server that publishes none.
 type FrontProxyHeaders struct {
-	// users, and others for the UID and groups, are canonical names. prefixes begin others.
-	users, others, prefixes []string
+	// names, and uidsAndGroups, are canonical names of headers. prefixes begin the names of
+	// headers with other attributes.
+	names, uidsAndGroups, prefixes []string
 }
 
 // readFrontProxyHeaders reads what an API server publishes.
 func readFrontProxyHeaders(published *corev1.ConfigMap) (h FrontProxyHeaders, err error) {
 	for key, names := range map[string]*[]string{
-		"requestheader-username-headers": &h.users, "requestheader-uid-headers": &h.others,
-		"requestheader-group-headers": &h.others, "requestheader-extra-headers-prefix": &h.prefixes,
+		"requestheader-username-headers": &h.names, "requestheader-uid-headers": &h.uidsAndGroups,
+		"requestheader-group-headers": &h.uidsAndGroups, "requestheader-extra-headers-prefix": &h.prefixes,
 	} {
 		text := published.Data[key]
 		if text == "" {
@@ -46,20 +47,20 @@ func readFrontProxyHeaders(published *corev1.ConfigMap) (h FrontProxyHeaders, er
 	return h, nil
 }
 
-// Has reports whether a header is one of them, or one that servers mostly have for it.
+// Has reports whether a header is in h, or begins with frontProxyPrefix. name is canonical.
 func (h FrontProxyHeaders) Has(name string) bool {
-	return strings.HasPrefix(name, frontProxyPrefix) || slices.Contains(h.users, name) || slices.Contains(h.others, name) ||
+	return strings.HasPrefix(name, frontProxyPrefix) || slices.Contains(h.names, name) || slices.Contains(h.uidsAndGroups, name) ||
 		slices.ContainsFunc(h.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // Check returns an error unless the Proxy can name users by these headers.
 func (h FrontProxyHeaders) Check() error {
 	const instead = ": leave --proxy-client-cert-file out, so that this replica impersonates users"
-	if !slices.Contains(h.users, frontProxyPrefix+"User") {
-		// It would take the proxy's certificate for the certificate of the user.
+	if !slices.Contains(h.names, frontProxyPrefix+"User") {
+		// The upstream would take the proxy's certificate for the certificate of the user.
 		return errors.New("the upstream lets no front proxy name users in the header " + frontProxyPrefix + "User" + instead)
 	}
-	for _, name := range slices.Concat(h.users, h.others, h.prefixes) {
+	for _, name := range slices.Concat(h.names, h.uidsAndGroups, h.prefixes) {
 		if !strings.HasPrefix(name, frontProxyPrefix) {
 			return fmt.Errorf("the upstream takes users of a front proxy from the header %q, and this replica knows only those that begin with %s%s", name, frontProxyPrefix, instead)
 		}
@@ -91,7 +92,8 @@ func (u *Upstream) readFrontProxy() {
 }
 
 // FrontProxy returns by which headers the upstream lets front proxies name users, as of the
-// newest Read that could tell. It is a ProxyConfig.FrontProxy.
+// newest Read that could tell. Before the first such Read it returns the zero value. It is a
+// ProxyConfig.FrontProxy.
 func (u *Upstream) FrontProxy() FrontProxyHeaders {
 	if known := u.frontProxy.Load(); known != nil {
 		return *known

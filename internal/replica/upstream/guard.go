@@ -17,10 +17,11 @@ var ErrRefused = errors.New("the request is none that this replica may make unde
 // FaultMessage is the message in the log for a request that a guard refuses.
 const FaultMessage = "A fault: this replica was about to send a request that it must not make with its own credentials, and did not"
 
-// guard is the last step of a request with the replica's credentials, after everything that
-// could change the request. It lets a closed list of requests through. So a fault in front of
-// it costs an answer, and tells nobody anything.
+// guard is the last step of a request with credentials of the replica's, after everything that
+// could change the request. It refuses the requests that allows does not permit. So a fault in
+// front of the guard costs an answer, and gives nothing away.
 type guard struct {
+	// allows is Door.isOwn, mayImpersonate or mayVouch.
 	allows  func(*http.Request) bool
 	next    http.RoundTripper
 	metrics *Metrics
@@ -42,7 +43,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(req)
 }
 
-// CloseIdleConnections is for callers that want to come to another server.
+// CloseIdleConnections is for callers that want the next request to reach another server.
 func (g *guard) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(g.next) }
 
 // The labels of identities in metrics.
@@ -54,7 +55,7 @@ const (
 	impersonationIdentity = "impersonation"
 )
 
-// targetKey is the context key of the document that a request must be for.
+// targetKey is the context key of the Target that a request must be for.
 type targetKey struct{}
 
 // isOwn reports whether the replica may make a request for itself: one of the shapes, at the
@@ -100,8 +101,8 @@ func namesUser(header http.Header) bool {
 func isImpersonation(name string) bool { return strings.HasPrefix(name, impersonationPrefix) }
 
 // mayImpersonate reports whether a request that carries a client's words may go out with the
-// replica's credentials. It must name the user whom the upstream is to judge. And every server
-// on the way must read its path as this replica does.
+// replica's credentials. The request must name the user whom the upstream is to judge. Every
+// server on the way must read its path as this replica does.
 func mayImpersonate(req *http.Request) bool {
 	return req.Header.Get(impersonationPrefix+"User") != "" && isReadAlike(req.URL)
 }
@@ -112,7 +113,7 @@ func mayVouch(req *http.Request) bool {
 	return req.Header.Get(frontProxyPrefix+"User") != "" && len(req.Header[authorizationHeader]) == 0 && isReadAlike(req.URL)
 }
 
-// isReadAlike reports whether everybody on the way reads a target as this replica does.
+// isReadAlike reports whether every server on the way reads a target as this replica does.
 func isReadAlike(u *url.URL) bool {
 	return !leadsElsewhere(u.Path) && (u.Opaque == "" || strings.HasPrefix(u.Opaque, "/") && !strings.HasPrefix(u.Opaque, "//"))
 }

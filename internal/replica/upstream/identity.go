@@ -10,8 +10,7 @@ import (
 // publishedMap is the config map in which API servers publish whom they trust.
 const publishedMap = "extension-apiserver-authentication"
 
-// Cluster names the cluster of the upstream, by the UID of a config map that each cluster has
-// and that the replica may read.
+// Cluster names the cluster of the upstream, by the UID of publishedMap.
 func (u *Upstream) Cluster(ctx context.Context) (string, error) {
 	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
 	if err != nil {
@@ -20,8 +19,8 @@ func (u *Upstream) Cluster(ctx context.Context) (string, error) {
 	return string(published.UID), nil
 }
 
-// CheckSibling returns an error unless a server has the upstream's cluster and version, as
-// another replica of the upstream does. sibling leads to that server.
+// CheckSibling returns an error unless the server to which sibling leads has the upstream's
+// cluster and version, as another replica of the upstream does.
 func (u *Upstream) CheckSibling(ctx context.Context, sibling *Door) error {
 	other, err := New(Config{Door: sibling, Own: u.cfg.Own, Logger: u.cfg.Logger, Panics: u.cfg.Panics})
 	if err != nil {

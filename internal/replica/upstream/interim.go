@@ -47,10 +47,10 @@ func (w *finalWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// Header implements http.ResponseWriter. An API server hands the head of an answer 101 on as the
-// program that it proxies to has written it. Such programs write the headers of WebSockets as
-// the standard does, and clients may look for that. httputil.ReverseProxy takes the headers from
-// here after it has added all.
+// Header implements http.ResponseWriter. After Hijack it spells the headers of WebSockets as
+// the standard does, because clients may look for that. The program that the upstream proxies
+// to writes them so, and an API server hands them on unchanged. httputil.ReverseProxy takes
+// the headers from here after it has added all.
 func (w *finalWriter) Header() http.Header {
 	header := w.ResponseWriter.Header()
 	if !w.upgraded {

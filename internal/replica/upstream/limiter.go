@@ -8,9 +8,11 @@ import (
 )
 
 // Limiter bounds how much goes on at a time, in all and for each key. A caller whose key has
-// used up its share waits, and other keys take the rest. It is safe for concurrent use.
+// used up its share gets no slot, while callers with other keys do. It is safe for concurrent
+// use.
 type Limiter struct {
-	total  *semaphore.Weighted
+	total *semaphore.Weighted
+	// perKey is how many slots one key may take.
 	perKey int64
 	mu     struct {
 		sync.Mutex
@@ -18,10 +20,11 @@ type Limiter struct {
 	}
 }
 
-// share is what one key holds, and waits for. It is forgotten when nobody uses it.
+// share bounds the slots of one key. It is forgotten when nobody uses it.
 type share struct {
 	semaphore *semaphore.Weighted
-	users     int
+	// users is how many callers hold a slot or wait for one. Limiter.mu guards it.
+	users int
 }
 
 // NewLimiter makes a Limiter of total slots, of which one key may take perKey.
@@ -31,8 +34,8 @@ func NewLimiter(total, perKey int64) *Limiter {
 	return l
 }
 
-// Acquire waits for a slot, and returns what frees it, to be called once. It fails with
-// the context's error.
+// Acquire waits for a slot, and returns the function that frees it, to be called once. It fails
+// with the context's error.
 func (l *Limiter) Acquire(ctx context.Context, key string) (release func(), err error) {
 	s := l.enter(key)
 	if err := s.semaphore.Acquire(ctx, 1); err != nil {

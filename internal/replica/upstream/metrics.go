@@ -2,22 +2,23 @@ package upstream
 
 import "k8s.io/component-base/metrics"
 
-// Metrics of a replica. They are safe for concurrent use.
+// Metrics are the metrics of a replica's requests. They are safe for concurrent use.
 type Metrics struct {
-	// PassedOn counts requests by the reason for which they were passed on. Refused
-	// counts requests by the reason for which the replica refused them by itself.
+	// PassedOn counts requests by the reason for which they were passed on before the read tier
+	// saw them. Refused counts requests by the reason for which the replica refused them by
+	// itself.
 	PassedOn, Refused *metrics.CounterVec
 	// Shared counts reads that were given the answer to another read.
 	Shared *metrics.Counter
-	// Requests counts the requests to the upstream by how their user was named.
+	// Requests counts the requests that a Proxy has sent, by how their user was named.
 	Requests *metrics.CounterVec
 	// Guarded counts requests that a guard of the door did not let through, by identity.
 	Guarded *metrics.CounterVec
-	// Authorized counts reads by what has decided about their right.
+	// Authorized counts decisions about rights to reads and documents, by what has decided.
 	Authorized *metrics.CounterVec
-	// Documents counts answers of discovery and OpenAPI.
+	// Documents counts answers of discovery and OpenAPI, by status.
 	Documents *metrics.CounterVec
-	// DocumentChecks counts questions to the upstream about documents.
+	// DocumentChecks counts questions to the upstream about documents, by result.
 	DocumentChecks *metrics.CounterVec
 }
 

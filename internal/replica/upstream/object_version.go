@@ -30,7 +30,7 @@ func (o ObjectVersion) Key() string {
 }
 
 // AuthenticationConfigMap reads the version of kube-system/extension-apiserver-authentication,
-// which every cluster has and the replica may read.
+// which every cluster has.
 func (u *Upstream) AuthenticationConfigMap(ctx context.Context) (ObjectVersion, error) {
 	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
 	if err != nil {
@@ -55,7 +55,7 @@ func (u *Upstream) First(ctx context.Context, gr schema.GroupResource) (ObjectVe
 		return ObjectVersion{}, fmt.Errorf("the upstream does not serve %s", gr)
 	}
 	body, err := u.discovery.RESTClient().Get().AbsPath(CollectionPath(gvr)).Param("limit", "1").
-		SetHeader("Accept", namesOnly).Do(ctx).Raw()
+		SetHeader("Accept", metadataOnly).Do(ctx).Raw()
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return ObjectVersion{}, fmt.Errorf("%w: %w", ErrForbidden, err)
 	}

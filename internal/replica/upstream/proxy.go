@@ -24,9 +24,8 @@ type ProxyConfig struct {
 	// MayImpersonate reports whether the upstream lets the replica act for users. It is
 	// asked for users of certificates if no front proxy's certificate can be used.
 	MayImpersonate func(context.Context) bool
-	// TokenRefused is told the Authorization header of a user whom the upstream no longer
-	// knows. The upstream has ended a request with it, and would end the next one. It may
-	// be nil.
+	// TokenRefused is called with an Authorization header that the replica took for good and
+	// the upstream has just refused. It may be nil.
 	TokenRefused func(authorization string)
 	// FrontProxy returns by which headers the upstream lets a front proxy name users.
 	FrontProxy func() FrontProxyHeaders
@@ -38,8 +37,8 @@ type ProxyConfig struct {
 }
 
 // Proxy passes requests on to the upstream, and streams bodies, watches and upgraded
-// connections in both directions. It buffers nothing: a client that reads slowly is sent
-// slowly.
+// connections in both directions. A client that reads slowly is sent slowly: no more than
+// receiveBuffer of its answer is held.
 //
 // Each way to name a user has a transport of the Door's. The transport for users with tokens
 // has no credentials of the replica, because the upstream would take them for the user's.
@@ -98,13 +97,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	proxy.ServeHTTP(newFinalWriter(w, req), req)
 }
 
-// noticeRefusal tells of a token that the upstream has refused. Programs that it proxies to
-// refuse for reasons of their own.
+// noticeRefusal calls TokenRefused if the upstream has refused a token. Programs that the
+// upstream proxies to refuse for reasons of their own.
 func (p *Proxy) noticeRefusal(req *http.Request, status int) {
 	client, _ := request.UserFrom(req.Context())
 	info, ok := request.RequestInfoFrom(req.Context())
-	behind := ok && (info.Subresource == "proxy" || info.Verb == "proxy")
-	if status != http.StatusUnauthorized || behind || p.cfg.TokenRefused == nil || IsStranger(client) || hasCertificate(client) {
+	isProxied := ok && (info.Subresource == "proxy" || info.Verb == "proxy")
+	if status != http.StatusUnauthorized || isProxied || p.cfg.TokenRefused == nil || IsStranger(client) || hasCertificate(client) {
 		return
 	}
 	for _, header := range credentialsFrom(req.Context()).authorization {
@@ -125,8 +124,8 @@ func checkPath(req *http.Request) error {
 	return nil
 }
 
-// handleError answers a request that the upstream did not. The reason is for the log alone: it
-// names addresses.
+// handleError answers a request that the upstream did not answer. The reason is for the log
+// alone: it names addresses.
 func (p *Proxy) handleError(w http.ResponseWriter, req *http.Request, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -171,8 +170,8 @@ func hasCertificate(client any) bool {
 	return ok
 }
 
-// identify chooses how the upstream is told who sends the request. It fails for a user of a
-// certificate if there is no way.
+// identify chooses how the user who sends the request is named to the upstream. It fails for a
+// user of a certificate who cannot be named.
 func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity string, err error) {
 	ctx := req.Context()
 	kept := credentialsFrom(ctx)

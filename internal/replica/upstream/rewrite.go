@@ -17,8 +17,8 @@ import (
 // programs that they proxy to. httputil.ReverseProxy drops them.
 var forwardingHeaders = []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
-// rewrite makes the request for the upstream. It differs from the client's in the host, and in
-// the headers that name the user and the addresses on the way.
+// rewrite makes the request for the upstream. It differs from the client's in the host and in
+// headers: about the connection, the user, the addresses on the way, and the audit id.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	pr.SetURL(p.door.host)
 	p.keepTarget(pr.Out.URL, pr.In)

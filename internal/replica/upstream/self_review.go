@@ -63,7 +63,8 @@ func (u *Upstream) AdviseDelegation(ctx context.Context) (command string, err er
 	return "", nil
 }
 
-// subject returns the flag by which kubectl names the replica's user.
+// subject returns the flag by which kubectl names the replica's user. If the upstream does not
+// say who that is, the flag has a placeholder.
 func (u *Upstream) subject(ctx context.Context) string {
 	name := "USER"
 	if self, err := u.users.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}); err == nil {

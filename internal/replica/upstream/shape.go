@@ -22,12 +22,12 @@ const (
 	// publishedShape is GET, LIST or WATCH of the config map in which API servers publish whom
 	// they trust.
 	publishedShape shape = "published"
-	// collectionShape is LIST or WATCH of all objects of a resource that may be copied.
+	// collectionShape is LIST or WATCH, in all namespaces, of a resource that may be copied.
 	collectionShape shape = "collection"
-	// objectShape is LIST or WATCH of one object by its name, in its namespace. The object need not exist.
-	// A feed confirms a history by it.
+	// objectShape is LIST or WATCH of one object by its name, in its namespace, of a resource that
+	// may be copied. The object need not exist. A feed confirms a history by it.
 	objectShape shape = "object"
-	// firstShape is LIST of the names of one object of a resource.
+	// firstShape is LIST of the metadata of one object, of any resource.
 	firstShape shape = "first"
 	// noShape is any other request.
 	noShape shape = ""
@@ -44,11 +44,11 @@ var reviews = []string{
 // publishedMaps is the collection that has the published config map.
 const publishedMaps = "/api/v1/namespaces/" + metav1.NamespaceSystem + "/configmaps"
 
-// namesOnly is the media type of a LIST that has no more of objects than their metadata.
-const namesOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+// metadataOnly is the media type of a LIST that has no more of objects than their metadata.
+const metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
-// shapeOf returns the shape of a request. path is the request's path below the address of the upstream.
-// mayFollow reports whether the replica may copy the objects of a resource.
+// shapeOf returns the shape of a request. path is the request's path below the address of the
+// upstream. mayFollow reports whether the replica may copy the objects of a resource.
 func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(schema.GroupResource) bool) shape {
 	method := req.Method
 	if method == http.MethodPost {
@@ -73,7 +73,7 @@ func shapeOf(req *http.Request, path string, query url.Values, mayFollow func(sc
 		return collectionShape
 	case isCollection && !ofAll && selectsName(query) && mayFollow(gvr.GroupResource()):
 		return objectShape
-	case ofAll && asksForOne(query) && slices.Equal(req.Header["Accept"], []string{namesOnly}):
+	case ofAll && asksForOne(query) && slices.Equal(req.Header["Accept"], []string{metadataOnly}):
 		return firstShape
 	}
 	return noShape
@@ -137,8 +137,8 @@ func collectionOf(path string) (gvr schema.GroupVersionResource, namespace strin
 	return gvr, namespace, true
 }
 
-// isWord reports whether every server reads a part of a path alike. The part is not empty, is not "."
-// or "..", and has only characters of names in URLs.
+// isWord reports whether every server reads a part of a path alike: it is not empty, is not
+// "." or "..", and has only characters of names in URLs.
 func isWord(part string) bool {
 	if part == "" || part == "." || part == ".." {
 		return false
@@ -179,8 +179,8 @@ func IsDocument(path string) bool {
 // maxDocumentPath bounds the paths of documents.
 const maxDocumentPath = 512
 
-// GroupVersionOf returns the group, and the version unless there is none, whose document of
-// discovery a path names.
+// GroupVersionOf returns the group whose document of discovery a path names, with the version
+// if the path has one. It returns false for other paths.
 func GroupVersionOf(path string) (schema.GroupVersion, bool) {
 	parts := strings.Split(path, "/")[1:]
 	switch {
@@ -196,16 +196,16 @@ func GroupVersionOf(path string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{}, false
 }
 
-// leadsElsewhere reports whether a path has a part "." or "..", or does not begin with a slash. A
-// server on the way that cleans paths may send it to another cluster or another server. One with an
-// empty part stays where it is.
+// leadsElsewhere reports whether a path has a part "." or "..", or does not begin with a
+// slash. A server on the way that cleans paths may send it to another cluster or another
+// server. A path with an empty part stays where it is.
 func leadsElsewhere(path string) bool {
 	return !strings.HasPrefix(path, "/") || slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-// IsUnclean reports whether a path has a part that is empty, "." or "..", or does not begin with a
-// slash. A slash at its end is clean. Servers on the way to the API server may read such a path as
-// another one.
+// IsUnclean reports whether a path has a part that is empty, "." or "..", or does not begin
+// with a slash. A slash at its end is clean. Servers on the way to the API server may take
+// such a path for another path.
 func IsUnclean(path string) bool {
 	below, ok := strings.CutPrefix(path, "/")
 	if !ok {

@@ -19,19 +19,19 @@ const (
 	// maxStrangersPerAddress is the same bound for one address.
 	maxStrangersPerAddress = 32
 	// waitingStrangers bounds the requests that wait for a slot. They count among the requests in
-	// flight at the replica. A fleet that starts together with one address may be among them, while
-	// the upstream cannot be asked about its tokens yet.
+	// flight at the replica. They may be of a fleet with one address that starts together, while
+	// the upstream cannot be asked about the fleet's tokens yet.
 	waitingStrangers = 2048
-	// strangersWait is how long such a request waits for a slot, by default.
+	// strangersWait is how long a request waits for a slot, by default.
 	strangersWait = 10 * time.Second
 )
 
 // errStrangersWait is the error of a request that got no slot.
 var errStrangersWait = errors.New("too many requests of unknown users wait for the API server")
 
-// strangersTransport sends the requests of users whom the upstream does not know. A request holds
-// a slot until the upstream has sent its refusal. A good answer frees the slot as well. It shows
-// that the upstream knows the user, whose token may stand where this replica does not look.
+// strangersTransport sends the requests of strangers. A request holds a slot until the
+// upstream has sent its whole refusal. The head of a good answer frees the slot: the upstream
+// knows the user, whose token may stand where this replica does not look.
 type strangersTransport struct {
 	next http.RoundTripper
 	// limiter bounds the requests that are with the upstream.
@@ -63,7 +63,8 @@ func (s *strangersTransport) RoundTrip(req *http.Request) (*http.Response, error
 	return resp, nil
 }
 
-// acquire waits for a slot, and returns what frees it.
+// acquire waits for a slot, and returns the function that frees it. It fails with
+// errStrangersWait, or with the context's error.
 func (s *strangersTransport) acquire(ctx context.Context, address string) (release func(), err error) {
 	if release, ok := s.limiter.TryAcquire(address); ok {
 		return release, nil
@@ -80,7 +81,7 @@ func (s *strangersTransport) acquire(ctx context.Context, address string) (relea
 	return release, err
 }
 
-// limitedBody frees the slot of its request when the answer has ended.
+// limitedBody frees the slot of its request when it is closed.
 type limitedBody struct {
 	io.ReadCloser
 	release func()

@@ -9,7 +9,7 @@ import (
 // for it. TargetOf alone makes one.
 type Target struct{ path, query string }
 
-// maxTarget bounds the path and the query of a Target.
+// maxTarget bounds the bytes of a path and a query of which a Target is made.
 const maxTarget = 512
 
 // TargetOf returns the document that a client's URL names. It returns false for parameters whose
@@ -46,5 +46,5 @@ func TargetOf(u *url.URL) (Target, bool) {
 // Path returns the path, to which the client must have a right.
 func (t Target) Path() string { return t.path }
 
-// Len returns the memory of the words of the target.
+// Len returns the bytes of the path and the query.
 func (t Target) Len() int { return len(t.path) + len(t.query) }

@@ -33,22 +33,27 @@ type Upstream struct {
 	users      authenticationclient.AuthenticationV1Interface
 	configMaps corev1client.ConfigMapsGetter
 	cfg        Config
-	newest     atomic.Pointer[description]
+	// newest is what Read has read last. It is nil before the first Read.
+	newest atomic.Pointer[description]
 	// version is the question of LookAtVersion.
 	version *rounds.Question[string]
-	// frontProxy is what the upstream publishes of front proxies, as far as it was read.
+	// frontProxy is what the upstream published of front proxies at the last Read that could
+	// tell. It is nil before the first such Read.
 	frontProxy atomic.Pointer[FrontProxyHeaders]
 
 	impersonation struct {
+		// asked has the question that is under way.
 		asked singleflight.Group
-		last  atomic.Pointer[impersonationRight]
+		// last is the last answer. It is nil before the first answer.
+		last atomic.Pointer[impersonationRight]
 	}
 }
 
-// impersonationRight says until when the replica may act for users, or may not.
+// impersonationRight is an answer of the upstream, whether the replica may act for users.
 type impersonationRight struct {
 	allowed bool
-	until   time.Time
+	// until is when the upstream is to be asked again.
+	until time.Time
 }
 
 // description is what the upstream is and serves. It is immutable.
@@ -58,14 +63,14 @@ type description struct {
 	// unknownSkew if that cannot be told.
 	skew   int
 	served map[schema.GroupVersionResource]bool
-	// preferred are the versions of each group, the preferred one first.
-	preferred map[string][]string
+	// versions are the versions of each group, the preferred one first.
+	versions map[string][]string
 }
 
 const (
-	// descriptionPeriod is how old a description may be, except for the version, which is
-	// versionPeriod old at most. After an upgrade of the upstream, a replica whose objects come
-	// from etcd may answer as the version before for so long.
+	// descriptionPeriod is how old a description may be while the upstream answers, except for
+	// the version, which is versionPeriod old at most. After an upgrade of the upstream, a
+	// replica whose objects come from etcd may answer as the version before for versionPeriod.
 	descriptionPeriod = 30 * time.Second
 	versionPeriod     = 2 * time.Second
 	// impersonationPeriod is how long the upstream's answer about impersonation holds. If
@@ -88,8 +93,9 @@ type Config struct {
 	Panics *panics.Counter
 }
 
-// New makes an Upstream. It asks nothing. The caller must call Read before any other
-// method.
+// New makes an Upstream. It asks nothing. Read must succeed before the methods are called that
+// use what it has read: Version, Skew, Serves, Versions, PreferredVersion, First,
+// LookAtVersion, CheckSibling and Run.
 func New(cfg Config) (*Upstream, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -129,7 +135,7 @@ func (u *Upstream) Read() error {
 	}
 	d := &description{
 		version: versionText(info), skew: skew(info, &u.cfg.Own),
-		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
+		served: map[schema.GroupVersionResource]bool{}, versions: map[string][]string{},
 	}
 	for _, group := range groups {
 		versions := []string{group.PreferredVersion.Version}
@@ -138,7 +144,7 @@ func (u *Upstream) Read() error {
 				versions = append(versions, v.Version)
 			}
 		}
-		d.preferred[group.Name] = versions
+		d.versions[group.Name] = versions
 	}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -157,9 +163,9 @@ func (u *Upstream) Read() error {
 	return nil
 }
 
-// ReadVersion asks the upstream for its version. The connection is the one of other
-// requests with the same configuration, so the version is of the server that answers those
-// other requests.
+// ReadVersion asks the upstream for its version, and changes nothing. It uses the connections
+// of all clients of Door.Own. So a load balancer of connections leads it to the server that
+// answers those clients.
 func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
 	info, err := u.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
@@ -168,11 +174,11 @@ func (u *Upstream) ReadVersion(ctx context.Context) (string, error) {
 	return versionText(info), nil
 }
 
-// unknownSkew stands for versions that cannot be compared. It is larger than every skew
-// at which a replica answers.
+// unknownSkew stands for versions that cannot be compared. It is larger than every skew at
+// which a replica answers for built-in resources.
 const unknownSkew = math.MaxInt
 
-// skew returns how many minor versions a is newer than b.
+// skew returns how many minor versions a is newer than b, or unknownSkew.
 func skew(a, b *version.Info) int {
 	theirMajor, theirs, err := effective(a)
 	ownMajor, own, ownErr := effective(b)
@@ -182,7 +188,7 @@ func skew(a, b *version.Info) int {
 	return theirs - own
 }
 
-// versionText names a version, and the version that it emulates if that is another one.
+// versionText names a version, and the version that it emulates if that differs.
 func versionText(v *version.Info) string {
 	if v.EmulationMinor == "" || v.EmulationMinor == v.Minor {
 		return v.GitVersion
@@ -190,9 +196,9 @@ func versionText(v *version.Info) string {
 	return v.GitVersion + ", as " + v.EmulationMajor + "." + v.EmulationMinor
 }
 
-// effective returns the version that a server behaves as: a server that emulates another
-// version has the fields, defaults and feature gates of that version (KEP-4330). Some
-// providers add a plus sign.
+// effective returns the version that a server behaves as. A server that emulates another
+// version has its fields, defaults and feature gates (KEP-4330). Some providers add a plus
+// sign.
 func effective(v *version.Info) (major string, minor int, err error) {
 	major, text := v.Major, v.Minor
 	if v.EmulationMinor != "" {
@@ -246,11 +252,12 @@ func (u *Upstream) Versions() []schema.GroupVersion {
 	return versions
 }
 
-// PreferredVersion returns the version in which the upstream prefers to serve a resource. It
-// returns false if the upstream does not serve the resource.
+// PreferredVersion returns the version in which the upstream prefers to serve a resource: the
+// first of the group's versions that has it. It returns false if the upstream does not serve
+// the resource.
 func (u *Upstream) PreferredVersion(gr schema.GroupResource) (schema.GroupVersionResource, bool) {
 	d := u.newest.Load()
-	for _, v := range d.preferred[gr.Group] {
+	for _, v := range d.versions[gr.Group] {
 		if gvr := gr.WithVersion(v); d.served[gvr] {
 			return gvr, true
 		}
@@ -258,10 +265,10 @@ func (u *Upstream) PreferredVersion(gr schema.GroupResource) (schema.GroupVersio
 	return schema.GroupVersionResource{}, false
 }
 
-// MayImpersonate reports whether the upstream lets the replica act for all users and
-// groups. It implements ProxyConfig.MayImpersonate. Callers that come together ask once.
-// The last answer holds until the upstream has given a new one, since the upstream decides
-// about each request anyway.
+// MayImpersonate reports whether the upstream lets the replica act for all users and groups.
+// It implements ProxyConfig.MayImpersonate. Callers at the same time share a question. The
+// last answer holds until the upstream has given a new one, since the upstream decides about
+// each request anyway. Before the first answer, it returns false if the context ends.
 func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	last := u.impersonation.last.Load()
 	if last != nil && time.Now().Before(last.until) {
@@ -287,8 +294,8 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	}
 }
 
-// askImpersonation asks the upstream for the right, and records its answer. If the
-// upstream does not answer, the last answer stays.
+// askImpersonation asks the upstream for the right, and records its answer. If the upstream
+// does not answer, the last answer stays, or false if there is none.
 func (u *Upstream) askImpersonation(last *impersonationRight) *impersonationRight {
 	ctx, cancel := context.WithTimeout(context.Background(), impersonationTimeout)
 	defer cancel()

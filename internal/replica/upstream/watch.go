@@ -12,19 +12,20 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// watchEndSpread is the time over which the ends of watches are spread at a shutdown, so that
-// their clients do not come to another server at the same time.
+// watchEndSpread is the time over which the ends of watches are spread at a shutdown. So their
+// clients do not come to another server together.
 const watchEndSpread = 2 * time.Second
 
-// passedOnWatch ends a watch that the upstream serves when the replica shuts down. The upstream
-// would keep it for minutes, and the shutdown would wait for it. To its client the watch ends as
-// watches do at an API server, by the end of the body.
+// passedOnWatch ends, when the replica shuts down, a watch that the upstream serves. The
+// upstream would keep the watch for minutes, and the shutdown would wait for it. To its client
+// the watch ends as watches do at an API server, by the end of the body.
 type passedOnWatch struct {
 	// ended says that the shutdown has ended the watch.
 	ended atomic.Bool
 }
 
-// beginWatch returns a request to pass on in place of a watch. stop releases what that takes.
+// beginWatch returns the request to pass on in place of a watch's. stop must be called when the
+// watch has ended.
 func (p *passedOnWatch) beginWatch(req *http.Request) (passed *http.Request, stop func()) {
 	ctx, cancel := context.WithCancel(req.Context())
 	if shutdown := request.ServerShutdownSignalFrom(ctx); shutdown != nil {
