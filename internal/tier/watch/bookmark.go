@@ -9,7 +9,7 @@ const (
 	bookmarkLead   = 2 * time.Second
 )
 
-// NextBookmark returns the time until the next bookmark. It returns false if there is
+// NextBookmark returns the time from now until the next bookmark. It returns false if there is
 // none before the deadline. A zero deadline means no deadline.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.nextBookmarkTime; compare at each upgrade.

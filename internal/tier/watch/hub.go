@@ -46,15 +46,16 @@ type Hub struct {
 		subscriptions map[identity]*subscription
 		index         subscriptionIndex
 		// end is the position after the newest dispatched event. opaqueEnd is the position
-		// after the newest opaque one.
+		// after the newest opaque one, or that after a reset if it is newer.
 		end, opaqueEnd cache.Position
-		// woken are the cursors to wake in LogUnlocked. spareWoken is an empty slice, kept
-		// for its memory.
+		// woken are the cursors to wake in LogUnlocked. spareWoken is nil, or an empty slice
+		// that is kept for its memory.
 		woken, spareWoken []*Cursor
 	}
 }
 
-// NewHub makes the hub of a resource. A resource has one hub at most.
+// NewHub makes the hub of a resource, which follows the resource's log from now on. A resource
+// has one hub at most.
 func NewHub(r *cache.Resource) *Hub {
 	gr := r.GroupResource()
 	h := &Hub{
