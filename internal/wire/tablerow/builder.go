@@ -112,13 +112,13 @@ func (e *experiment) agedCells() ([]int, error) {
 // markerTime returns the time whose age is the marker of the i-th timestamp.
 func (e *experiment) markerTime(i int) time.Time { return e.before.Add(-markerAge(i)).Round(0) }
 
-// futureMarkerTime returns the time until which it takes as long as the marker says. The
-// markers are in reverse order, so that the newest timestamp stays the newest.
+// futureMarkerTime is markerTime for a time ahead. The markers are in reverse order, so that
+// the newest timestamp stays the newest.
 func (e *experiment) futureMarkerTime(i int) time.Time {
 	return e.before.Add(markerAge(len(e.stamps) - 1 - i)).Round(0)
 }
 
-// renderMoved renders the cells of the copy with each timestamp set to the time that to
+// renderMoved renders the cells of the copy with each timestamp set to the time that moved
 // returns for it.
 func (e *experiment) renderMoved(moved func(i int) time.Time) ([]any, error) {
 	for i, s := range e.stamps {

@@ -40,7 +40,8 @@ const (
 )
 
 // findStamps returns an object's timestamps, newest first. It leaves out zero timestamps,
-// timestamps too far ahead to age, and timestamps of managed fields.
+// timestamps too far ahead to age, and those of managed fields unless the object is
+// unstructured. It returns ErrVolatile for a timestamp that cannot be moved.
 func (k *typeInfos) findStamps(obj runtime.Object, now time.Time) ([]stamp, error) {
 	f := finder{types: k}
 	f.walk(reflect.ValueOf(obj), nil)
