@@ -56,7 +56,7 @@ func (m *Frames) cell(f *Form, kind watch.EventType) *frameCell {
 	return c
 }
 
-// Event returns the frame of a change. It encodes the frame unless another watch has it.
+// Event returns the frame of a change. It encodes the frame unless that is still in memory.
 func (f *Form) Event(c *Change) (*Frame, error) {
 	cell := c.Frames.cell(f, c.Kind)
 	cell.build.Lock()
@@ -109,7 +109,7 @@ type Frame struct {
 	}
 }
 
-// frameSum advances a gzip stream's checksum by a frame.
+// frameSum advances a gzip stream's checksum by a frame. power is crcPower of the size.
 type frameSum struct {
 	crc, power uint32
 	size       int64

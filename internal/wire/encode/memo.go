@@ -82,8 +82,8 @@ func (m *Memo) Retire(b *Budget) {
 	}
 }
 
-// InheritFrom lets the memo copy from the predecessors of other. It is for a new leaf that
-// was split off the leaf of other. The cache's writer calls it once.
+// InheritFrom lets the memo copy from the predecessors of other, whose leaf was split. m is the
+// memo of the new leaf. The cache's writer calls it once.
 func (m *Memo) InheritFrom(other *Memo) {
 	other.mu.Lock()
 	inherited := slices.Clone(other.mu.inherited)

@@ -77,8 +77,8 @@ func (s *slot) takesTurn(f *Form, tight bool) bool {
 	return readers > 1 && (readers+s.turn.Load())%share == 0
 }
 
-// keepPassedLocked keeps a segment compressed from which plain ones are made in a tight
-// budget. own.build is held.
+// keepPassedLocked keeps a passed segment compressed, for a tight budget, in which plain
+// segments are made of the compressed one. own.build is held.
 func (f *Form) keepPassedLocked(m *Memo, own *slot, p *passedSegment) {
 	if own.zstd.load() != nil {
 		return
@@ -96,8 +96,9 @@ func (f *Form) passLocked(own, inherited *slot) (*passedSegment, error) {
 	return f.encodeOnce(own, own.build.fingerprints)
 }
 
-// passes reports whether a group may be encoded for one reader: a transcoder writes it,
-// it is not large, and nothing is kept of which its segment could be made.
+// passes reports whether a group may be encoded for one reader: most objects are written
+// without Kubernetes' encoder, the group is not large, and nothing is kept of which its
+// segment could be made.
 func (f *Form) passes(own, inherited *slot) bool {
 	return f.transcodes() && f.cfg.Budget != nil && inherited == nil && !own.large() && !own.copyable()
 }

@@ -205,5 +205,5 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 // minPlainWrite is the number of bytes that WritePlain gathers before it writes.
 const minPlainWrite = 64 << 10
 
-// plainBuffers keep the size of the largest answer that they were used for.
+// plainBuffers keep the size of the largest write that they were used for.
 var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}

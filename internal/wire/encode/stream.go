@@ -40,17 +40,18 @@ type Stream struct {
 	// Form encodes frames. Head, unless it is nil, encodes the first one: a watch of
 	// tables describes the columns once.
 	Form, Head *Form
-	// Writer takes the wire bytes of initial events, bookmarks and errors. The caller
-	// flushes it.
+	// Writer takes the wire bytes that Initial, Signal and Close write. The caller flushes
+	// it.
 	Writer io.Writer
 	// Encoding is Identity or Gzip.
 	Encoding Encoding
 	// Observe is called with the uncompressed size of each frame.
 	Observe func(size int)
 
-	// begun says that the header was written.
+	// begun says that the stream has its header.
 	begun bool
-	sum   gzipSum
+	// sum is the checksum of what was written so far.
+	sum gzipSum
 	// last is the frame that the stream ends with, as long as it is in memory. It is zero
 	// if the stream ends otherwise.
 	last weak.Pointer[Frame]
@@ -151,9 +152,9 @@ func (s *Stream) eachEntry(out *output, run EntryRun) error {
 }
 
 // Append appends the frames of changes to segments, for a caller that sends the bytes
-// itself. The bytes are shared and must not be changed. It stops when it has appended room
-// bytes, and returns the changes that are left. There is one segment for each change, and
-// one before them with the header of gzip if the stream begins.
+// itself. The bytes are shared and must not be changed. Append stops when it has appended room
+// bytes or more, and returns the changes that remain. There is one segment for each change,
+// and one before them with the header of gzip if the stream begins.
 func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]byte, rest []Change, err error) {
 	segments = s.appendHeader(segments)
 	for i := range changes {

@@ -11,8 +11,7 @@ import (
 )
 
 // NewCustomKind returns what is needed to write the custom resources of one kind and version
-// as JSON. They are stored as JSON that is written like the one that is sent, without the
-// resourceVersion.
+// as JSON. They are stored in the JSON that is sent, without the resourceVersion.
 //
 // On its way out Kubernetes prunes fields, sets defaults and normalizes metadata. All this
 // depends on which fields an object has, of which types, and whether they are empty, so that
@@ -171,7 +170,7 @@ func (c *customWalk) field(r role, key []byte) bool {
 	return c.value(r, key)
 }
 
-// identity goes through a text that must have a value.
+// identity goes through a text that must be quoted.
 func (c *customWalk) identity(quoted []byte) bool {
 	if !bytes.HasPrefix(c.text[c.pos:], quoted) {
 		return false
