@@ -54,10 +54,11 @@ type Config struct {
 //
 // All resources share one feed, so that a single revision says how fresh every one of
 // them is. The price is one writer. A batch of events is decoded by several goroutines,
-// but the batches of all resources are applied one after the other, under the lock
-// write. Readers take that lock only to add an index or to mark an entry. Each resource
-// publishes an immutable state through an atomic pointer, so a long LIST delays neither the
-// feed nor other reads.
+// but the batches of all resources are applied one after the other, under the lock write.
+//
+// Readers take that lock only to add an index or to mark an entry. Each resource publishes
+// an immutable state through an atomic pointer, so a long LIST delays neither the feed nor
+// other reads.
 //
 // Keys that belong to no registered resource are kept undecoded in the resource
 // unclaimed. A custom resource is registered only after its definition has been read

@@ -34,9 +34,9 @@ func (r *Resource) buildIndex(term entry.Term) {
 	r.addIndex(s, sortedIndex(s.tree, order), began)
 }
 
-// addIndex adds an index that was built of the state s, which was the newest at began. It adds
-// none if the log lacks changes since, if the resource has an index of the term, or if
-// all places are taken by indexes in use. A later scan tries again.
+// addIndex adds an index that was built of the state s, the newest one at began. It adds none
+// if the log lacks changes since, or if the resource has an index of the term. Nor does it if
+// indexes in use take all places. A later scan tries again.
 func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	r.write.Lock()
 	defer r.write.Unlock()

@@ -104,8 +104,8 @@ func (l indexLookup) count(index Tree, q *Query) int {
 	return n
 }
 
-// hashBounds returns the bounds of the keys of a range of hashes: the first key, and a key
-// above the last, or "" for no bound.
+// hashBounds returns the bounds of the keys of a range of hashes: the first key, and the key
+// after the last.
 func hashBounds(h entry.HashRange) (from, end string) {
 	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }

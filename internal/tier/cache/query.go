@@ -117,7 +117,7 @@ type Result struct {
 	More bool
 	// Total is the number of entries in the scope, selected or not.
 	Total int
-	// Opaque says that stored bytes alone do not answer the query: a selected entry is
+	// Opaque says that stored bytes alone do not answer the query. A selected entry is
 	// altered on its way out, or an examined one is unreadable.
 	Opaque bool
 }

@@ -13,11 +13,11 @@ import (
 // the path from the root to each leaf that it touches and shares all other nodes.
 // Readers can hold any number of versions without a lock.
 //
-// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang on
-// the leaves. A leaf is the unit that is encoded, compressed and cached (its memo). So
-// the tree must hold neighbours together and bound their number and bytes. And it must
-// replace a leaf exactly when one of its entries changes. Each node also counts the
-// entries below it, so that counts of a range and the rest of a paged list need no walk.
+// It is a B+tree whose nodes are copied on write. A library's would not do: a leaf is the
+// unit that is encoded, compressed and cached (its memo). So the tree must hold neighbours
+// together, bound their number and bytes, and replace a leaf exactly when one of its entries
+// changes. Each node also counts the entries below it, so that the count of a range needs no
+// walk.
 //
 // What it costs: a change copies one leaf (up to 48 pointers) and the inner nodes above
 // it (up to 64 children each). That is some 4 KiB (docs/bench/cache.md). A batch copies

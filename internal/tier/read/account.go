@@ -196,8 +196,8 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
-// PassOn lets next answer a request for a reason other than the tier's, and adds it to the
-// accounts if it is a GET or LIST. It does not count the request in Metrics.
+// PassOn lets next answer a request for a reason other than the tier's. It adds a GET or LIST
+// to the accounts, and counts no request in Metrics.
 func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handler, reason string) {
 	if info, ok := request.RequestInfoFrom(req.Context()); !ok || !info.IsResourceRequest || !verbs[info.Verb] {
 		next.ServeHTTP(w, req)

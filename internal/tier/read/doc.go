@@ -2,9 +2,9 @@
 // Kubernetes' handler chain. Authentication, authorization, audit, fairness and deadlines
 // are done when a request arrives here.
 //
-// A read that the package cannot answer byte for byte as Kubernetes would is passed on to
-// Kubernetes' own handler, or to the upstream of a replica. It is never approximated. Each has
-// a passReason, which is counted. In a storm the package itself rejects some reads with 429.
+// A read that the package cannot answer byte for byte as Kubernetes would is passed on, never
+// approximated. Kubernetes' own handler answers it, or the upstream of a replica. Each has a
+// passReason, which is counted. In a storm the package itself rejects some reads with 429.
 //
 //	request ─► Tier.Wrap ─► parse: route, path, parameters, form ──► passReason ─► next
 //	                          │ query                                    ▲

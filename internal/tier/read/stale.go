@@ -13,9 +13,9 @@ import (
 // is in no answer that is proven to be new.
 const staleHeader = "X-Millrace-Stale"
 
-// staleness lets a GET or LIST without a position be answered with a state that is not proven
-// to be the newest, if the server may do that. position is the resource version or the
-// continue token, or "" for neither. The Staleness is nil if the answer may not be stale.
+// staleness lets a GET or LIST without a position be answered with a stale state, if the
+// server may do that. position is the resource version or the continue token, or "" for
+// neither. The Staleness is nil if the answer may not be stale.
 func (q *query) staleness(ctx context.Context, position string) (context.Context, *cache.Staleness) {
 	if position != "" || !q.route.cfg.Shared.BoundedStaleness {
 		return ctx, nil

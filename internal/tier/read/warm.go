@@ -10,11 +10,12 @@ import (
 
 // Warming encodes what many clients list before they ask: after a start, when the cache was
 // loaded again, and after changes. It runs while no request is answered, one leaf at a time, for
-// forms of built-in resources that are hot. A form is hot for a while after a LIST without
-// selectors has asked for it. After a start the two forms that clients of Kubernetes use are hot
-// too. But until a LIST asks for them they are not encoded again while the resource changes. In
-// the first pass, and while the resource does not change, what is encoded is compressed for gzip
-// too: clients in Go ask for that in each LIST.
+// forms of built-in resources that are hot.
+//
+// A form is hot for a while after a LIST without selectors has asked for it. After a start the
+// two forms that clients of Kubernetes use are hot too. But until a LIST asks for them they are
+// not encoded again while the resource changes. The first pass, and later ones while the resource
+// does not change, also compress for gzip, which clients in Go ask for in each LIST.
 //
 // Once an object is found that an older version stored, all objects of its resource are
 // normalized too, once and even beyond the budget (transcode.Normalizer). That is most

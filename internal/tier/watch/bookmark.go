@@ -2,8 +2,9 @@ package watch
 
 import "time"
 
-// A bookmark tells a client the newest revision, so that the client can resume from there. It is sent
-// once a minute, and once shortly before the request's deadline. The times are Kubernetes'.
+// A bookmark tells a client the newest revision, so that the client can resume from there. It
+// is sent once a minute, and once shortly before the request's deadline. The times are
+// Kubernetes'.
 const (
 	bookmarkPeriod = time.Minute
 	bookmarkLead   = 2 * time.Second

@@ -48,9 +48,10 @@ const notWaiting = -1
 
 // Open begins a watch of the events with a revision above after. After a Next that left
 // nothing, wake is called once, when there is something to read or the place is lost. wake
-// must not block. The goroutine that writes the log calls it, with no lock of the hub. The
-// error is cache.ErrExpired if the log does not reach back to the revision, or ErrOpaque if the
-// resource had an opaque event since, in whatever scope.
+// must not block. The goroutine that writes the log calls it, with no lock of the hub.
+//
+// The error is cache.ErrExpired if the log does not reach back to the revision. It is
+// ErrOpaque if the resource had an opaque event since, in whatever scope.
 func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
 	at, _, err := h.log.Since(after)
 	if err != nil {

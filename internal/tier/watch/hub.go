@@ -21,12 +21,13 @@ var ErrOpaque = errors.New("object is opaque")
 //
 // Events are dispatched in the goroutine that writes the log, under the log's lock. So a
 // subscription is always as complete as the log, and no queue lies between them that
-// could overflow. In return the dispatch delays the feed, and must be cheap. An event
-// costs one lookup for each label and field that some subscription requires a value of.
-// It also costs one match of selectors for each subscription that the lookups find.
-// Other subscriptions are not visited, unless they are unindexed or the event is opaque.
-// Watches that share a subscription add nothing to the dispatch but their wake function,
-// which is called after the log is unlocked.
+// could overflow. In return the dispatch delays the feed, and must be cheap.
+//
+// An event costs one or two lookups for each label and field that some subscription requires
+// a value of. It also costs one match of selectors for each subscription that the lookups
+// find. Other subscriptions are not visited, unless they are unindexed or the event is
+// opaque. Watches that share a subscription add nothing to the dispatch but their wake
+// function, which is called after the log is unlocked.
 //
 // A subscription stores positions of the log in place of events. So the log's bounds
 // hold for a slow watch too: it is lost with cache.ErrExpired and holds no memory.

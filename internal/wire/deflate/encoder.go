@@ -15,8 +15,8 @@ const (
 	// farDistance is a distance beyond which a match of minMatch takes more bits than its
 	// bytes.
 	farDistance = 512
-	// goodMatch is the length from which a match at the last distance is taken, unless the
-	// hash table has a nearer one that is as long.
+	// goodMatch is the length from which a match at the last distance is preferred to farther
+	// ones.
 	goodMatch = 32
 	// The first matchStart places of a match are added to the table, and after them one in
 	// matchStride.

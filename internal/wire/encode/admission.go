@@ -133,8 +133,8 @@ func (a *segmentAdmission) join(c *cell, bytes int64) *admissionTicket {
 	return ticket
 }
 
-// stale reports whether the segment need no longer count: it has no readers, or it was
-// admitted and its newest reader arrived at least admissionFresh ago.
+// stale reports whether the segment need no longer count. It has no readers, or its admission
+// and the arrival of its newest reader are at least admissionFresh ago.
 func (s *largeSegment) stale(now time.Time) bool {
 	n := len(s.readers)
 	return n == 0 || now.Sub(s.admittedAt) >= admissionFresh && now.Sub(s.readers[n-1].arrivedAt) >= admissionFresh

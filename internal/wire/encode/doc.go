@@ -41,9 +41,11 @@
 // asked for. In a tight budget it keeps the zstd segment, from which the plain one is
 // decompressed. What a transcoder writes is passed to its first reader in pooled buffers
 // (Form.pass); each later LIST keeps a share. singles hold items that were asked for alone,
-// until the whole group is kept. Segments of large objects are not kept plain. Readers
-// share them by weak pointers, and the transient queue keeps the newest alive.
-// segmentAdmission bounds how many bytes readers have at the same time.
+// until the whole group is kept.
+//
+// Segments of large objects are not kept plain. Readers share them by weak pointers, and the
+// transient queue keeps the newest alive. segmentAdmission bounds how many of their bytes
+// readers have at the same time.
 //
 // When an object changes, the cache makes a new leaf. Its memo inherits the slots of the
 // old one, copies the items that did not change when it is first read, and drops the rest.

@@ -16,8 +16,9 @@ import (
 // milliseconds, and to none after that. To keep their bytes for the life of the log would
 // cost many times the log's own memory. So a frame stays while a connection sends it, and
 // while RecentFrames has room for it. A watch that comes later encodes it again, and shares
-// it with others that are as late. The cost is one lock and one weak pointer for each event
-// and form.
+// it with others that are as late.
+//
+// The cost is one lock and one weak pointer for each event and form.
 //
 // The zero value is ready. Frames must not be copied.
 type Frames struct {

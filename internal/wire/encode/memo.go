@@ -18,9 +18,8 @@ import (
 //
 // A group is immutable. When one of its entries changes, the cache makes a new leaf, whose
 // memo succeeds the old one. The new memo inherits the old slots. When it is first read, it
-// copies the items that did not change. So a change costs the encoding of one object and a
-// copy of its neighbours. There are two costs: the old bytes stay in the budget until they
-// are copied, and the first reader after each change copies a leaf.
+// copies the items that did not change. So a change costs the encoding of one object, and
+// its first reader copies the neighbours. Until then the old bytes stay in the budget.
 //
 // The first reader of a form encodes the group, while others that want the same form wait
 // (see slot.build). Readers of old snapshots may still use a memo that was succeeded or

@@ -29,11 +29,12 @@ type Change struct {
 //
 // A server has tens of thousands of idle watches, so a stream must cost little while
 // nothing happens. It holds no buffers and no compressor between writes. A compressor of
-// its own would take hundreds of kilobytes, and compress each event once per watch. Instead
-// each frame is compressed once for all watches, against the frame before it
-// (Frame.deflate). The stream only keeps its checksum and a weak pointer to its last frame.
-// The costs: a frame refers to one frame before it and no further, and streams whose last
-// frames differ need segments of their own.
+// its own would take hundreds of kilobytes, and compress each event once per watch.
+//
+// Instead each frame is compressed once for all watches that end with the same frame, against
+// that frame (Frame.deflate). The stream only keeps its checksum and a weak pointer to its
+// last frame. The costs: a frame refers to one frame before it and no further, and streams
+// whose last frames differ need segments of their own.
 //
 // One goroutine uses a stream at a time. The zero value needs Form, Writer and Observe.
 type Stream struct {

@@ -26,12 +26,13 @@ func NewBuilder(render Render) *Builder { return &Builder{render: render} }
 // Build makes the template of one object, which it neither alters nor keeps. It returns
 // ErrVolatile for a row that must not be kept.
 //
-// An object without timestamps is rendered once, others up to four times. They are rendered
-// once as they are, then as a copy with other timestamps. If all timestamps are moved by
-// one span, the cells that change depend on the time. If each timestamp gets a known age (a
-// marker), a cell shows the timestamp that it depends on. If need be, this is repeated for
-// times in the future. The markers keep the order of the timestamps, for a renderer may
-// choose the latest.
+// An object without timestamps is rendered once, others up to four times: as they are, and
+// then as a copy with other timestamps. If all timestamps are moved by one span, the cells
+// that change depend on the time. If each timestamp gets a known age (a marker), a cell shows
+// the timestamp that it depends on.
+//
+// If need be, this is repeated for times in the future. The markers keep the order of the
+// timestamps, for a renderer may choose the latest.
 func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 	from := time.Now()
 	row, err := b.render(obj)

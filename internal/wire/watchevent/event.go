@@ -157,7 +157,7 @@ func Revision(object []byte, form Form) []byte {
 }
 
 // ListPosition returns the resource version and the continue token of a list. head and tail are
-// the first and the last bytes of its body: built-in lists begin with their metadata, and lists
+// the first and the last bytes of its body. Built-in lists begin with their metadata, and lists
 // of custom resources end with it.
 func ListPosition(form Form, head, tail []byte) (revision, token string) {
 	if form == Protobuf {
