@@ -13,7 +13,7 @@ import (
 )
 
 // ErrExpired says that a log has not all events after a revision or a position, or more than
-// may be undone. A watch cannot go on: its client must list again.
+// may be undone. A watch cannot go on from there.
 var ErrExpired = errors.New("events expired")
 
 // Event is one change of one object.

@@ -174,7 +174,7 @@ type watchSession struct {
 	initial *cache.Result
 	// initialBytes counts the bytes of the initial events.
 	initialBytes int
-	// err is why the watch does not follow. The client is sent it.
+	// err is why the watch ends before it follows. It is nil if the watch follows.
 	err error
 
 	// cursor is nil if the watch does not follow.

@@ -42,8 +42,8 @@ type Transcoder struct {
 	// stopped says that a proven fingerprint was refuted: fingerprints do not tell enough
 	// about this kind. Or that giveUp has stopped a custom kind.
 	stopped atomic.Bool
-	// sent and unproven count objects of a custom kind: those that were sent without a
-	// comparison, and those that were compared because their fingerprints were not proven.
+	// sent and unproven count objects of a custom kind. sent are those that were sent without
+	// a comparison, unproven those whose fingerprints were not proven when they were compared.
 	sent, unproven atomic.Int64
 }
 
