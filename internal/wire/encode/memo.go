@@ -105,9 +105,9 @@ func (m *Memo) slotOf(f *Form, entries []*entry.Entry) (own, inherited *slot, ke
 	return own, findSlot(m.mu.inherited, f), !m.mu.retired
 }
 
-// keep puts seg into a cell of one of the memo's slots, by put. The leaf may leave the
-// tree at the same time. Then the succeeding memo either saw the cell filled and inherits
-// it, or only this goroutine knows of it, and empties it here.
+// keep puts seg into a cell of one of the memo's slots, by put. If the leaf has left the tree
+// meanwhile, keep empties the cell again, because no other goroutine may know of it. A
+// succeeding memo that has inherited the slot then has less to copy.
 func (m *Memo) keep(b *Budget, put func(*cell, *segment), c *cell, seg *segment) {
 	put(c, seg)
 	m.mu.Lock()

@@ -47,7 +47,8 @@ type customWalk struct {
 	// identified counts how many of version and kind the object has.
 	identified int
 	// revision is where the resourceVersion belongs: before the first of the fields of the
-	// metadata that come later. There always is one, the UID.
+	// metadata that come later, such as the UID. It is 0 before that field is reached, and
+	// objects without one are refused.
 	revision int
 }
 

@@ -12,7 +12,7 @@ import (
 // are longer than they need be. So each accepted object has one encoding, and decoding
 // loses nothing of it.
 type walker struct {
-	// dst is what was written. It is only appended to if writes is set.
+	// dst is what was written. The walk only appends to it if writes is set.
 	dst    []byte
 	writes bool
 	// revision is the object's resourceVersion as text, in digits.
