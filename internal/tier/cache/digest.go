@@ -50,7 +50,7 @@ func objectDigest(prefix string, e *entry.Entry) Digest {
 	}
 	var h xxhash.Digest
 	h.Reset()
-	// They never fail.
+	// Writes to a hash never fail.
 	_, _ = h.WriteString(prefix)
 	_, _ = h.WriteString(e.Key)
 	key, revision := h.Sum64(), mix(uint64(e.Revision))

@@ -28,8 +28,8 @@ type ContentsSource interface {
 }
 
 // Prover proves that the cache of one resource is as new as a read without a resource version
-// asks. It is for sources that tell of their progress seldom, as API servers do. A read for
-// which no proof is at hand is immediately left to another server: ErrUnproven.
+// asks. It is for sources that tell of their progress seldom, as API servers do. A read that
+// it cannot prove soon is left to another server: ErrUnproven.
 //
 //	read ──► progress came soon the last times ──► ask for the newest revision, then wait briefly
 //	     ──► many reads of few objects ──► Contents, once for all reads that gathered, compared

@@ -1,6 +1,6 @@
 package cache
 
-// This file takes back what was loaded, for a cache whose source is not followed any more or
+// This file makes a loaded cache one that is not loaded: its source is not followed any more, or
 // must be loaded again.
 
 // Suspend makes reads find the cache not loaded, until the next load has ended. Watches go

@@ -16,9 +16,9 @@ func (s *watchSession) followPulled() error {
 	var all pull.Source
 	source := new(watchSource)
 	if all = source; s.account != nil {
-		x := new(accountedSource)
-		source, all = &x.watchSource, x
-		source.sendAccount = &x.sendAccount
+		accounted := new(accountedSource)
+		source, all = &accounted.watchSource, accounted
+		source.sendAccount = &accounted.sendAccount
 	}
 	source.watchSession = s
 	s.account.SetSendAccount(source.sendAccount)
