@@ -77,7 +77,7 @@ func (c *Consistent) Revision(ctx context.Context) (int64, error) {
 	return c.newest.Answer(ctx)
 }
 
-// readRevision does one revision read, and has the feed catch up with the revision.
+// readRevision does one revision read, and makes the feed catch up with the revision.
 func (c *Consistent) readRevision(ctx context.Context) (int64, error) {
 	began := time.Now()
 	revision, err := c.source.Revision(ctx)

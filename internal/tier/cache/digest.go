@@ -100,8 +100,8 @@ func (u *digestUndo) undone() Digest {
 	return d
 }
 
-// Digest returns the digest of all objects, those of no registered resource too, and the
-// revision of that digest. The error is ErrNotReached if the cache is not loaded.
+// Digest returns the digest of all objects, including unclaimed ones, and the revision of that
+// digest. The error is ErrNotReached if the cache is not loaded.
 func (c *Cache) Digest() (d Digest, revision int64, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()

@@ -63,7 +63,7 @@ func (p *Progress) advance(rv int64) {
 // restart sets the revision to 0, as before the first load. Waits go on.
 func (p *Progress) restart() { p.set(0) }
 
-// set stores the revision and wakes those who watch it. It returns the waits that are over.
+// set stores the revision and closes moved. It returns the waits that are over.
 func (p *Progress) set(rv int64) []*revisionWait {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// Reload replaces the objects of one resource by those that etcd has, while the feed goes
-// on. It is for a resource whose objects have turned out to be wrong. Watches
-// of the resource lose their place. Readers see the old state or the whole new one.
+// Reload replaces the objects of one resource by the objects that etcd has, while the feed
+// goes on. It is for a resource whose objects have turned out to be wrong. Watches of the
+// resource lose their place. Readers see the old state or the whole new one.
 type Reload struct {
 	cache    *Cache
 	resource *Resource

@@ -18,7 +18,7 @@
 // wire form that was asked for. A SharedConfig is common to all routes.
 //
 // Package tiermount constructs the tier and the routes of built-in resources. Package crd
-// makes those of custom resources. Package program runs Warm. This package finds no objects
+// makes the routes of custom resources. Package program runs Warm. This package finds no objects
 // itself: an Objects does. It is not for writes. Objects are decoded only if their bytes in a
 // form are not there yet.
 package read

@@ -146,7 +146,7 @@ type Route struct {
 	root string
 	// name is the resource's name in accounts and logs, as in "deployments.apps".
 	name string
-	// mediaTypes are those that the serializer supports.
+	// mediaTypes are the media types that the serializer supports.
 	mediaTypes []string
 	// normalizer is nil if Transcode is.
 	normalizer *transcode.Normalizer

@@ -56,7 +56,7 @@ func (e *watchSet) remove(s *wakeSignal) {
 	delete(e.mu.watches, s)
 }
 
-// end ends all watches, and those that are added later.
+// end ends all watches, and each watch that is added later.
 func (e *watchSet) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

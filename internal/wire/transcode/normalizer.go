@@ -26,8 +26,8 @@ type Normalizer struct {
 	consecutive atomic.Int32
 }
 
-// expectAfter is the number of consecutive objects with a normal form after which the next
-// object is normalized at once, without a walk through its stored bytes.
+// After expectAfter consecutive objects with a normal form, the next object is normalized
+// without a walk through its stored bytes first.
 const expectAfter = 8
 
 // NewNormalizer makes a Normalizer. encodeForStorage decodes an entry and encodes the object as

@@ -158,7 +158,7 @@ func (p *Proofs) refute(fingerprint uint64) (wasProven bool) {
 // one.
 type hashSet struct {
 	slots atomic.Pointer[[]atomic.Uint64]
-	// used is how many hashes were added, with those that were removed.
+	// used is how many hashes were added, including the removed ones.
 	used int
 }
 

@@ -42,8 +42,8 @@ type Transcoder struct {
 	// stopped says that a proven fingerprint was refuted: fingerprints do not tell enough
 	// about this kind. Or that giveUp has stopped a custom kind.
 	stopped atomic.Bool
-	// sent and unproven count objects of a custom kind. sent are those that were sent without
-	// a comparison, unproven those whose fingerprints were not proven when they were compared.
+	// sent and unproven count objects of a custom kind: objects that were sent without a
+	// comparison, and objects that were compared because nothing was proven of them.
 	sent, unproven atomic.Int64
 }
 
