@@ -13,10 +13,10 @@ import (
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
-// is filed under one requirement of its filter: of an object's key, a field's value, a label's
-// values or a namespace, the first that the filter has. A filter without such a requirement is
-// unindexed and is found for every event. Under each requirement, subscriptions to shards are
-// filed apart, by their ranges of hashes.
+// is filed under one requirement of its filter: an object's key, else a field's value, else a
+// label's values, else a namespace. A filter without such a requirement is unindexed and is
+// found for every event. Under each requirement, subscriptions to shards are filed apart, by
+// their ranges of hashes.
 //
 // Only this requirement of a filter is indexed. An event therefore finds some
 // subscriptions that do not select it, and the caller matches each in full. In return adding
