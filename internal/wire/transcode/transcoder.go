@@ -42,8 +42,8 @@ type Transcoder struct {
 	// stopped says that a proven fingerprint was refuted: fingerprints do not tell enough
 	// about this kind. Or that giveUp has stopped a custom kind.
 	stopped atomic.Bool
-	// sent counts the objects of a custom kind that were sent without a comparison. unproven
-	// counts those objects of it that were compared because nothing was proven of them.
+	// sent and unproven are for custom kinds. sent counts objects that were sent without a
+	// comparison, unproven objects that were compared because nothing was proven of them.
 	sent, unproven atomic.Int64
 }
 
