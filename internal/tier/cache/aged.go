@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// agedRevisions knows which revision the cache had passed a window ago. The zero value knows none.
+// agedRevisions knows which revision the cache had reached a window ago. The zero value knows
+// none.
 type agedRevisions struct {
-	// newest is the result of the last note.
+	// newest is what the last note found. It is 0 if no note has found a revision yet.
 	newest atomic.Int64
 	mu     struct {
 		sync.Mutex
+		// marks are younger than the window, the oldest first.
 		marks []revisionMark
 	}
 }
@@ -22,7 +24,7 @@ type revisionMark struct {
 	revision int64
 }
 
-// note adds the present revision, and finds the newest one that is older than window.
+// note adds the present revision, and finds the newest that is at least as old as window.
 func (a *agedRevisions) note(now time.Time, revision int64, window time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,8 +36,8 @@ func (a *agedRevisions) note(now time.Time, revision int64, window time.Duration
 	a.mu.marks = append(a.mu.marks[:0], marks...)
 }
 
-// AgedRevision returns the newest revision of which the last Expire knew that it was older than
-// Config.HistoryWindow, and 0 if it knew of none. It takes the place of etcd's compaction where
+// AgedRevision returns the newest revision that Expire has found to be as old as
+// Config.HistoryWindow, or 0 if there is none. It takes the place of etcd's compaction where
 // there is no etcd. A quiet resource would keep older revisions for ever, but clients expect the
 // tokens of pages to expire.
 func (c *Cache) AgedRevision() int64 { return c.aged.newest.Load() }

@@ -10,8 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// This file applies the feed's events. The feed calls Received, Apply and Progressed
-// from one goroutine at a time.
+// This file applies the feed's events.
 
 // Received implements feed.Sink: the events of the next Apply arrived at that time.
 func (c *Cache) Received(at time.Time) {
@@ -48,9 +47,9 @@ func (c *Cache) Progressed(revision int64) {
 
 // advanceLocked records that all states are complete up to revision.
 //
-// Progress does not move before the first load is caught up. That load may be of an old
-// revision. Reads must not see it until its events have made the states as new as etcd
-// was when the load began.
+// While the cache is not loaded, Progress waits for newestAtLoad. The load may be of an old
+// revision. Reads must not see its states until events have made them as new as etcd was when
+// the load began.
 func (c *Cache) advanceLocked(revision int64) {
 	c.write.applied = max(c.write.applied, revision)
 	if !c.loaded.Load() && c.write.applied < c.write.newestAtLoad {
@@ -60,8 +59,8 @@ func (c *Cache) advanceLocked(revision int64) {
 	c.progress.advance(c.write.applied)
 }
 
-// prepareLocked decrypts and decodes objects in parallel over all resources. It
-// returns the changes by owner, in their order.
+// prepareLocked decrypts, decodes and packs objects of all resources in parallel. It returns
+// the changes by owner, in the order of the objects. Several goroutines call owner at a time.
 func (c *Cache) prepareLocked(ctx context.Context, objects []feed.Object, owner func(string) *Resource) map[*Resource][]change {
 	changes := make([]change, len(objects))
 	owners := make([]*Resource, len(objects))

@@ -8,21 +8,23 @@ import (
 
 // bounds say which events the logs of a cache keep.
 //
-// An event that is younger than the window stays as long as its log is below maxBytes.
+// An event that is younger than the window stays as long as its log is within maxBytes.
 // The last events of a log may stay however old they are, for a client of a quiet
-// resource resumes after hours. All logs together have a fixed number of bytes for that.
-// It is divided equally, and what a log does not need is divided among the others. So a
+// resource may resume after hours. All logs together have a fixed number of bytes for that.
+// They are divided equally, and what a log does not need is divided among the others. So a
 // log with few events loses none because others have many.
 //
-// Each sweep (Cache.Expire) divides the bytes again, which takes a walk over all logs.
+// Each Cache.Expire divides the bytes again, which takes a walk over all logs.
 type bounds struct {
 	// window is the age up to which an event is young.
 	window time.Duration
-	// maxBytes bounds one log.
+	// maxBytes bounds the cost of one log's events, in bytes.
 	maxBytes int64
-	// lasting is the number of a log's last events that may stay when they are old.
+	// lasting is the number of a log's last events that may stay when they are old. It is
+	// at least 1.
 	lasting int
-	// share is the size up to which a log keeps old events.
+	// share is the size of a log, with its young events, up to which it keeps old ones. It
+	// is in bytes.
 	share atomic.Int64
 }
 
@@ -43,13 +45,13 @@ func (b *bounds) oldBytes() int64 { return b.maxBytes / oldShare }
 // their last events. divide sorts them.
 func (b *bounds) divide(demands []int64) {
 	slices.Sort(demands)
-	left := b.oldBytes()
+	undivided := b.oldBytes()
 	for i, bytes := range demands {
-		if equal := left / int64(len(demands)-i); bytes > equal {
+		if equal := undivided / int64(len(demands)-i); bytes > equal {
 			b.share.Store(equal)
 			return
 		}
-		left -= bytes
+		undivided -= bytes
 	}
 	b.share.Store(b.oldBytes())
 }
@@ -81,8 +83,8 @@ func (l *Log) withinBoundsLocked(i int, now time.Time) bool {
 	}
 }
 
-// oldDemand returns the size of the log's last events if one of them is old, else 0. A
-// single event does not count, for the newest event always stays.
+// oldDemand returns the cost of the log's last events in bytes if one of them is old, else 0.
+// A single event does not count, for the newest event always stays.
 func (l *Log) oldDemand() (bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +98,8 @@ func (l *Log) oldDemand() (bytes int64) {
 	return bytes
 }
 
-// expire drops events that are out of bounds and frees their memory. It returns their
-// bytes. The follower learns of it with the next event, a reader when it reads on.
+// expire drops events that are out of bounds and frees their memory. It returns their cost in
+// bytes. The follower learns of it at the next Appended, a reader at its next Read or Get.
 func (l *Log) expire() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +111,8 @@ func (l *Log) expire() int64 {
 	return before - l.mu.bytes
 }
 
-// Expire drops events that are out of bounds in all logs and returns their bytes. A log
-// also drops events when new ones come; Expire is for resources that have become quiet.
+// Expire drops events that are out of bounds in all logs and returns their cost in bytes. A
+// log also drops events when new ones come; Expire is for resources that have become quiet.
 func (c *Cache) Expire() (bytes int64) {
 	c.aged.note(c.cfg.Clock.Now(), c.progress.Revision(), c.cfg.HistoryWindow)
 	c.write.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// ErrNotReady says that the first load from etcd is not finished.
+// ErrNotReady says that the cache is not loaded. See Cache.Ready.
 var ErrNotReady = errors.New("cache not loaded yet")
 
 // ErrUnproven says that the cache could not be shown in time to be as new as a read asks.
@@ -22,30 +22,31 @@ var ErrUnproven = errors.New("cache not proven new enough")
 
 // Config configures Cache. The zero value of each field has the meaning given there.
 type Config struct {
-	// Budget bounds wire bytes. Nil keeps none.
+	// Budget bounds wire bytes, which leaves keep. Nil keeps none.
 	Budget *encode.Budget
 	// HistoryWindow is how long events are kept. Zero means 5 minutes.
 	HistoryWindow time.Duration
-	// HistoryEvents is the number of a resource's last events that are kept however
-	// old they are. Zero means 100.
+	// HistoryEvents is the number of a resource's last events that may stay after
+	// HistoryWindow. Zero means 100.
 	HistoryEvents int
 	// HistoryBytes bounds one resource's events. Zero means 64 MiB. An eighth of it
 	// bounds the old events of all resources.
 	HistoryBytes int64
-	// LeafObjects is the most neighbours that are encoded and compressed together.
-	// Zero means 48.
+	// LeafObjects is the largest number of entries in a leaf, which are encoded and
+	// compressed together. Zero means 48.
 	LeafObjects int
 	// IndexMinScan is the least number of entries that a scan must visit to count as
 	// demand for an index. Zero means 512.
 	IndexMinScan int
-	// Logger receives unreadable entries, and indexes that are built and dropped. Nil
-	// means slog.Default.
+	// Logger receives unreadable entries, indexes that are built and dropped, and resources
+	// that cannot be packed. Nil means slog.Default.
 	Logger *slog.Logger
-	// Panics guards what decrypts and describes entries. Nil guards and counts nothing.
+	// Panics guards what decrypts and describes entries. Nil guards too, and counts nothing.
 	Panics *panics.Counter
 	// Clock is for tests. Nil means the real clock.
 	Clock clock.PassiveClock
-	// Workers is the number of goroutines that decode a batch. Zero means GOMAXPROCS.
+	// Workers is the largest number of goroutines that decode or pack a batch. Zero means
+	// GOMAXPROCS.
 	Workers int
 }
 
@@ -53,16 +54,18 @@ type Config struct {
 //
 // All resources share one feed, so that a single revision says how fresh every one of
 // them is. The price is one writer. A batch of events is decoded by several goroutines,
-// but the batches of all resources are applied one after the other, under the lock
-// write. Readers never take that lock. Each resource publishes an immutable state
-// through an atomic pointer, so a long LIST delays neither the feed nor other reads.
+// but the batches of all resources are applied one after the other, under the lock write.
+//
+// Readers take that lock only to add an index or to mark an entry. Each resource publishes
+// an immutable state through an atomic pointer, so a long LIST delays neither the feed nor
+// other reads.
 //
 // Keys that belong to no registered resource are kept undecoded in the resource
 // unclaimed. A custom resource is registered only after its definition has been read
-// from this same cache. It then takes its objects and its events from there.
+// from this same cache. It then takes its objects and its events from unclaimed.
 //
-// Methods with the suffix Locked need write. Lock order: write, then mu or the lock of
-// one Log, then locks of the log's follower.
+// Methods of Cache, Resource and load with the suffix Locked need write. Lock order: write,
+// then mu or the lock of one Log, then locks of the log's follower.
 type Cache struct {
 	cfg      Config
 	bounds   *bounds
@@ -73,18 +76,20 @@ type Cache struct {
 	// log is replaced under write.
 	unclaimed *Resource
 
-	// write is the lock of writers: the feed, a registration, a reader that adds an
-	// index or marks an entry.
+	// write is the lock of writers: the feed, a registration, a Reload, a reader that adds
+	// an index or marks an entry. Contents and digests need it too, for they are of all
+	// resources at one revision.
 	write struct {
 		sync.Mutex
 		// released has, by prefix, the resources that were released. Until its revision,
 		// the events of such a prefix went to the resource's own log and are not in the
 		// unclaimed one.
 		released map[string]release
-		// applied is the revision up to which all states are complete.
+		// applied is the revision up to which all states are complete. It is 0 before the
+		// first load, and again after Suspend and Unload.
 		applied int64
-		// newestAtLoad was etcd's newest revision when the last load began. Progress
-		// stays at 0 until applied has reached it for the first time.
+		// newestAtLoad is load.newest of the last load. A cache that is not loaded becomes
+		// so, and Progress leaves 0, once applied has reached it.
 		newestAtLoad int64
 		// loadedAt is the revision of the last load.
 		loadedAt int64
@@ -155,14 +160,14 @@ func (c *Cache) newLog(completeAfter int64) *Log {
 	return newLog(c.bounds, completeAfter, c.cfg.Clock)
 }
 
-// Panics guards foreign code that reads the cache's objects. It may be nil.
+// Panics returns Config.Panics, for foreign code that reads the cache's objects.
 func (c *Cache) Panics() *panics.Counter { return c.cfg.Panics }
 
 // Progress says how far the cache has followed etcd.
 func (c *Cache) Progress() *Progress { return &c.progress }
 
-// Ready returns ErrNotReady until the first load is finished and all events that etcd
-// had when it began are applied.
+// Ready returns ErrNotReady until the first load has ended and all events that etcd had when
+// the load began are applied. After Suspend and Unload it does so until the next load.
 func (c *Cache) Ready() error {
 	if !c.loaded.Load() {
 		return ErrNotReady

@@ -8,11 +8,12 @@ import (
 	"github.com/millrace/millrace/internal/tier/rounds"
 )
 
-// RevisionSource says how far etcd is.
+// RevisionSource says how far etcd is, or the API server that the feed follows. A feed
+// implements it.
 type RevisionSource interface {
-	// Revision reads the current revision from a quorum.
+	// Revision reads the current revision from a quorum, as feed.Feed says.
 	Revision(context.Context) (int64, error)
-	// RequestProgress asks etcd for a progress notification on the feed's watch.
+	// RequestProgress asks for the feed's progress, as feed.Feed says.
 	RequestProgress(context.Context) error
 }
 
@@ -20,10 +21,10 @@ type RevisionSource interface {
 // sees that write. Kubernetes promises that of reads without a resourceVersion.
 //
 // It reads etcd's current revision from a quorum and waits until the feed has passed it.
-// All reads that wait at one moment share one revision read and one progress request, so
+// All reads that wait at one moment share one revision read and its progress requests. So
 // their number costs etcd nothing. A read cannot join a revision read that has already
 // begun, for a write may have been acknowledged since. So a read waits for up to two
-// round trips.
+// revision reads.
 type Consistent struct {
 	progress *Progress
 	source   RevisionSource
@@ -34,8 +35,8 @@ type Consistent struct {
 
 	mu struct {
 		sync.Mutex
-		// nudging says that the timer runs which asks etcd for progress while functions of
-		// Notify wait.
+		// nudging says that a timer runs which asks etcd for progress while functions that
+		// Notify was given wait.
 		nudging bool
 	}
 }
@@ -76,7 +77,7 @@ func (c *Consistent) Revision(ctx context.Context) (int64, error) {
 	return c.newest.Answer(ctx)
 }
 
-// readRevision does one revision read, and makes the feed catch up with it.
+// readRevision does one revision read, and makes the feed catch up with the revision.
 func (c *Consistent) readRevision(ctx context.Context) (int64, error) {
 	began := time.Now()
 	revision, err := c.source.Revision(ctx)
@@ -111,15 +112,15 @@ func (c *Consistent) catchUp(revision int64) {
 	}
 }
 
-// Notify calls reached once, when the cache holds every event up to revision. It
-// calls it immediately if the cache does already. reached must not block, and must take
-// none but innermost locks. It may be called once more after cancel.
+// Notify calls reached once, when the cache holds every event up to revision: immediately if
+// it does already. reached must not block, and must take none but innermost locks. A
+// concurrent call of reached may come after cancel.
 //
 // Etcd may have reached the revision by a write that the feed does not see. So Notify
 // joins the round of consistent reads, which moves the feed up to etcd's present revision
-// within milliseconds. A revision that is ahead of etcd's comes by a write, as a rule one
-// that the feed sees. For other revisions one timer asks etcd for progress, however many
-// functions wait.
+// within milliseconds. A revision that is ahead of etcd's comes by a later write, which the
+// feed may not see either. So one timer asks etcd for progress while functions wait, however
+// many they are.
 func (c *Consistent) Notify(revision int64, reached func()) (cancel func()) {
 	cancel = c.progress.notify(revision, reached)
 	if c.progress.Revision() < revision {
@@ -150,6 +151,7 @@ func (c *Consistent) nudge() {
 	time.AfterFunc(nudgePeriod, c.nudge)
 }
 
+// keepNudging reports whether functions still wait. If not, the next Notify starts the timer.
 func (c *Consistent) keepNudging() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,15 +21,16 @@ type Part struct {
 	Prefix string
 	// GroupResource names the resource. It is empty for keys of no resource.
 	GroupResource schema.GroupResource
-	// Decrypted says that some values are not as they are stored.
+	// Decrypted says that values may differ from what etcd stores, because they were
+	// decrypted.
 	Decrypted bool
-	// ChangedAt is a revision after which no object has changed.
+	// ChangedAt is a revision since which no object has changed, up to Contents.Revision.
 	ChangedAt int64
 	Snapshot  Snapshot
 }
 
-// Contents returns what the cache holds now. It fails with ErrNotReady before the first
-// load. It takes no copy: it costs the writer a moment for each resource.
+// Contents returns what the cache holds now. It fails with ErrNotReady if the cache is not
+// loaded. It copies no object: the writer waits a moment for each resource.
 func (c *Cache) Contents() (Contents, error) {
 	c.write.Lock()
 	defer c.write.Unlock()

@@ -10,8 +10,9 @@ import (
 type demand struct {
 	mu struct {
 		sync.Mutex
+		// at is the time that reads and weight are of.
 		at time.Time
-		// reads is the number of reads, and weight is what they cost a source.
+		// reads is the number of reads. weight is what they would cost a source, in objects.
 		reads, weight float64
 	}
 }
@@ -19,13 +20,13 @@ type demand struct {
 const (
 	// requestWeight is what a request costs a source besides its objects, in objects.
 	requestWeight = 10
-	// gatherFor is how long reads gather for each read of the last second, and maxGather the
-	// most: a thousand reads a second cost twenty questions.
+	// A window is gatherFor long for each read of the last second, and at most maxGather. So
+	// a thousand reads a second cost twenty questions.
 	gatherFor = 50 * time.Microsecond
 	maxGather = 50 * time.Millisecond
 )
 
-// add records a read, and returns how much weight gathers in a window.
+// add records a read of a weight, and returns the weight of the reads that gather in a window.
 func (d *demand) add(now time.Time, weight int) (gathered float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +36,7 @@ func (d *demand) add(now time.Time, weight int) (gathered float64) {
 	return d.mu.weight * d.windowLocked().Seconds()
 }
 
-// window returns for how long reads gather.
+// window returns for how long reads gather before the source is asked.
 func (d *demand) window(now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +48,8 @@ func (d *demand) windowLocked() time.Duration {
 	return min(maxGather, time.Duration(d.mu.reads*float64(gatherFor)))
 }
 
+// ageLocked reduces reads and weight by the time since the last call.
 func (d *demand) ageLocked(now time.Time) {
-	left := math.Exp(-now.Sub(d.mu.at).Seconds())
-	d.mu.at, d.mu.reads, d.mu.weight = now, d.mu.reads*left, d.mu.weight*left
+	factor := math.Exp(-now.Sub(d.mu.at).Seconds())
+	d.mu.at, d.mu.reads, d.mu.weight = now, d.mu.reads*factor, d.mu.weight*factor
 }

@@ -50,7 +50,7 @@ func objectDigest(prefix string, e *entry.Entry) Digest {
 	}
 	var h xxhash.Digest
 	h.Reset()
-	// They never fail.
+	// Writes to a hash never fail.
 	_, _ = h.WriteString(prefix)
 	_, _ = h.WriteString(e.Key)
 	key, revision := h.Sum64(), mix(uint64(e.Revision))
@@ -73,7 +73,7 @@ const DigestAlgorithm = 1
 // for a digest. They take 50 ms (docs/bench/cache.md).
 const maxDigestUndo = 100_000
 
-// digestUndo is the digest of a resource, and the later events that have to be undone.
+// digestUndo is the newest digest of a resource, and the events that have to be undone.
 type digestUndo struct {
 	prefix string
 	digest Digest
@@ -100,8 +100,8 @@ func (u *digestUndo) undone() Digest {
 	return d
 }
 
-// Digest returns the digest of all objects, with the objects of no resource, and the
-// revision of that digest.
+// Digest returns the digest of all objects, including unclaimed ones, and the revision of that
+// digest. The error is ErrNotReached if the cache is not loaded.
 func (c *Cache) Digest() (d Digest, revision int64, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -131,13 +131,13 @@ func (c *Cache) digestUndoLocked(revision int64) ([]digestUndo, error) {
 		}
 	}
 	all := append(c.Resources(), c.unclaimed)
-	undo, left := make([]digestUndo, len(all)), maxDigestUndo
+	undo, most := make([]digestUndo, len(all)), maxDigestUndo
 	for i, r := range all {
 		var err error
-		if undo[i], err = r.digestUndo(revision, left); err != nil {
+		if undo[i], err = r.digestUndo(revision, most); err != nil {
 			return nil, err
 		}
-		left -= len(undo[i].events)
+		most -= len(undo[i].events)
 	}
 	return undo, nil
 }
@@ -149,8 +149,8 @@ func sumUndone(undo []digestUndo) (sum Digest) {
 	return sum
 }
 
-// HoldsDigest reports whether the objects of the newest state have its digest. It visits
-// all of them, and takes no lock.
+// HoldsDigest reports whether the digest that the newest state keeps is that of its objects.
+// It visits all objects, and takes no lock.
 func (r *Resource) HoldsDigest() bool {
 	newest := r.state.Load()
 	return newest.tree.digest(r.spec.Prefix) == newest.digest

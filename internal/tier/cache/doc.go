@@ -12,9 +12,10 @@
 //	a read: Consistent.Wait, Resource.Snapshot, Snapshot.Select
 //	a watch: Log.Since, then Log.Read or a Follower
 //
-// A Cache is a feed.Sink: one feed writes objects to it. Readers only add
-// indexes and mark entries that cannot be decoded. The caller
-// registers each resource with the functions that decrypt and decode it. A reader
+// A Cache is a feed.Sink: one feed writes objects to it. A Reload replaces objects that
+// were found to be wrong. Readers only add indexes and mark entries that cannot be decoded.
+//
+// The caller registers each resource with the functions that decrypt and decode it. A reader
 // waits until the cache is fresh enough, then takes a Snapshot. Snapshots never change
 // and hold no lock. A watch reads the resource's Log from a position of its own.
 //

@@ -22,7 +22,7 @@ const (
 	evictIdle = time.Minute
 )
 
-// buildIndex adds an index of a term to the resource. It runs in the goroutine of the LIST
+// buildIndex adds an index of a term to the resource. It runs in the goroutine of the read
 // that made the index worth its cost. The entries are sorted without a lock, while readers
 // and the feed go on. The feed waits only while the events that came meanwhile are applied
 // to the index.
@@ -34,9 +34,9 @@ func (r *Resource) buildIndex(term entry.Term) {
 	r.addIndex(s, sortedIndex(s.tree, order), began)
 }
 
-// addIndex adds an index that was built of an earlier state. If more has changed since
-// than the log tells of, or all places are taken by indexes in use, there is no new
-// index, and a later scan tries again.
+// addIndex adds an index that was built of the state s, the newest one at began. It adds none
+// if the log lacks changes since, or if the resource has an index of the term. Nor does it if
+// indexes in use take all places. A later scan tries again.
 func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	r.write.Lock()
 	defer r.write.Unlock()
@@ -109,9 +109,9 @@ func reindex(edit *Edit, previous, entry *entry.Entry) {
 	}
 }
 
-// indexesBeside returns the indexes to keep beside a new one, and whether the new one
-// may be added. When all places are taken, an index has to be idle for less time to be
-// replaced.
+// indexesBeside returns the indexes to keep beside a new one, and whether the new one may be
+// added. It drops indexes that were idle for indexIdle, or for evictIdle if all places are
+// taken.
 func indexesBeside(added *indexOrder, indexes []Tree, now time.Time) (retained []Tree, ok bool) {
 	if slices.ContainsFunc(indexes, func(t Tree) bool { return t.order.term == added.term }) {
 		return nil, false
@@ -124,8 +124,8 @@ func indexesBeside(added *indexOrder, indexes []Tree, now time.Time) (retained [
 	return retained, len(retained) < maxIndexes
 }
 
-// withoutIdle returns the indexes that have been unused for less than idle. The result has
-// room for one more.
+// withoutIdle returns the indexes that have been unused for less than idle. The result is a
+// new slice, with capacity for one more index.
 func withoutIdle(indexes []Tree, now time.Time, idle time.Duration) []Tree {
 	retained := make([]Tree, 0, len(indexes)+1)
 	for _, t := range indexes {
@@ -136,7 +136,7 @@ func withoutIdle(indexes []Tree, now time.Time, idle time.Duration) []Tree {
 	return retained
 }
 
-// dropUnused removes the edits of indexes that were unused for long, so that the next
+// dropUnused removes the edits of indexes that were unused for indexIdle, so that the next
 // state lacks these indexes.
 func (r *Resource) dropUnused(edits []*Edit, now time.Time) []*Edit {
 	return slices.DeleteFunc(edits, func(edit *Edit) bool {

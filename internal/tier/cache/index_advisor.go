@@ -16,26 +16,26 @@ const (
 )
 
 // indexAdvisor decides which indexes a resource gets. It adds up, for each term, the
-// entries that were scanned because the term had no index. When that is twice the size
-// of the resource, in other words after two full scans, the reader that reaches it
-// builds the index.
+// entries that queries with this term have scanned. When the sum is twice the size of the
+// resource, as after two full scans, the reader that reaches it builds the index.
 //
 // Which selectors clients use is not known beforehand, and every index costs memory and
 // a share of each write. So indexes follow the demand in place of a configuration. The
 // price is that the first two queries of each kind scan. A resource and all of its
-// snapshots share one advisor. A nil advisor, of trees outside a resource, does nothing.
+// snapshots share one advisor. A nil advisor does nothing.
 type indexAdvisor struct {
 	clock clock.PassiveClock
-	// minEntries is the smallest scan that counts as demand.
+	// minEntries is the number of entries of the smallest scan that counts as demand.
 	minEntries int
 	// build adds an index of a term to the resource.
 	build func(entry.Term)
 
 	mu struct {
 		sync.Mutex
-		// demand is the number of entries that were scanned for a term so far.
+		// demand is the number of entries that were scanned for a term since its index was
+		// last built. All are forgotten at maxDemands terms.
 		demand map[entry.Term]int
-		// building says that one reader builds an index. Others go on scanning.
+		// building says that a reader builds an index. Other readers scan meanwhile.
 		building bool
 	}
 }
@@ -47,8 +47,8 @@ func (a *indexAdvisor) indexUsed(order *indexOrder) {
 	}
 }
 
-// noteScan records that a query scanned that many entries, unless that or its limit is
-// below minEntries. It may build an index before it returns.
+// noteScan records that a query scanned entries of t, unless their number or the query's limit
+// is below minEntries. It may build an index before it returns.
 func (a *indexAdvisor) noteScan(t Tree, q *Query, entries int) {
 	if a == nil || entries < a.minEntries || q.Limit > 0 && q.Limit < a.minEntries {
 		return

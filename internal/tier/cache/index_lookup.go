@@ -45,14 +45,15 @@ func indexLookups(q *Query) []indexLookup {
 			}
 		}
 	}
-	// A scan of everything is cheaper than the look-ups of a larger share.
+	// A shard that is a larger share of the objects is cheaper to scan for.
 	if q.Shard != nil && q.Shard.Share()*shardLookupCost < 1 {
 		all = append(all, indexLookup{term: entry.ShardTerm(q.Shard.Key), hashes: q.Shard.Ranges()})
 	}
 	return all
 }
 
-// labelLookup returns false for a requirement that no index can answer.
+// labelLookup returns the lookup of a label requirement. It returns false if no index can
+// answer the requirement.
 func labelLookup(r *labels.Requirement) (indexLookup, bool) {
 	l := indexLookup{term: entry.LabelTerm(r.Key())}
 	switch r.Operator() {
@@ -68,8 +69,8 @@ func labelLookup(r *labels.Requirement) (indexLookup, bool) {
 	return indexLookup{}, false
 }
 
-// withValues sets the groups of some values. It returns false if one of the values has
-// no group.
+// withValues returns l with the groups of some values. It returns false if one of the values
+// has no group.
 func (l indexLookup) withValues(values ...string) (indexLookup, bool) {
 	for _, v := range values {
 		group, ok := valuePrefix(v)
@@ -103,12 +104,13 @@ func (l indexLookup) count(index Tree, q *Query) int {
 	return n
 }
 
-// hashBounds returns the first key of a range of hashes, and the first one after it.
+// hashBounds returns the bounds of the keys of a range of hashes: the first key, and the key
+// after the last.
 func hashBounds(h entry.HashRange) (from, end string) {
 	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }
 
-// collect returns the candidates in the query's scope, in any order.
+// collect returns the index's candidates in the query's scope, in any order.
 func (l indexLookup) collect(index Tree, q *Query) []*entry.Entry {
 	var found []*entry.Entry
 	collectRange := func(from, end string) {
@@ -136,8 +138,8 @@ func (l indexLookup) collect(index Tree, q *Query) []*entry.Entry {
 	return found
 }
 
-// candidatesByIndex yields the candidates of the index with the fewest, in key order. It
-// returns false if no index is better than a walk through the scope.
+// candidatesByIndex returns the candidates of the index with the fewest, in key order. It
+// returns false if no index costs less than a walk through the scope.
 func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, bool) {
 	if len(s.indexes) == 0 {
 		return nil, Plan{}, false
@@ -170,16 +172,17 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 	return slices.Values(runs), Plan{Path: PathIndex, Term: index.order.term, Candidates: len(found)}, true
 }
 
-// indexLookupCost is the cost of finding an entry through an index, measured in entries
-// of a scan (docs/bench/cache.md).
+// indexLookupCost is the cost of finding an entry through an index, in entries of a scan
+// (docs/bench/cache.md).
 const indexLookupCost = 9
 
-// shardLookupCost is the cost of finding an entry through a shard's index, in entries of a scan
-// that only compares hashes.
+// shardLookupCost is the cost of finding an entry through a shard's index, in entries of a
+// scan that only compares hashes.
 const shardLookupCost = 14
 
-// worthwhile reports whether an index that leads to candidates costs less than a walk through the
-// scope. With a limit the walk is expected to end after limit/candidates of the scope.
+// worthwhile reports whether an index that leads to candidates entries costs less than a walk
+// through the scope. With a limit the walk is expected to end after limit/candidates of the
+// scope.
 func worthwhile(candidates, scope, limit int) bool {
 	walked := scope
 	if limit > 0 && candidates > limit {

@@ -20,9 +20,9 @@ type indexOrder struct {
 }
 
 // A key in an index consists of the group's kind, its value, a NUL and the entry's key.
-// There is a group for each value, and one for entries without the term. A last group has
-// the entries that an index cannot place: entries without attributes, and entries whose
-// value contains a NUL. A lookup of any group includes the last one. A hash has hashBytes
+// There is a group for each value, and one for entries without the term. The unindexed group
+// has the entries that an index cannot place: entries without attributes, and entries whose
+// value contains a NUL. A lookup of any group includes the unindexed one. A hash has hashBytes
 // bytes, the most significant one first, and no NUL after it.
 const (
 	absentGroup    = "a"
@@ -42,8 +42,8 @@ func (o *indexOrder) hash(e *entry.Entry) (hash uint64, ok bool) {
 	return key.Hash(e), true
 }
 
-// group returns the kind and the value of an entry's group. The order is not by hash,
-// unless the entry has no attributes.
+// group returns the kind and the value of an entry's group. It is not for entries that have
+// a hash.
 func (o *indexOrder) group(e *entry.Entry) (kind, value string) {
 	if e.Attributes == nil {
 		return unindexedGroup, ""
@@ -97,20 +97,20 @@ func (o *indexOrder) compare(e *entry.Entry, key string) int {
 	return strings.Compare(e.Key, key)
 }
 
-// compareHash compares the key of an entry with a hash with another key.
+// compareHash compares a key in the order with that of an entry that has a hash.
 func compareHash(hash uint64, entryKey, key string) int {
 	n := min(len(key), len(valueGroup))
 	if c := strings.Compare(valueGroup, key[:n]); c != 0 {
 		return c
 	}
 	key = key[n:]
-	var other [hashBytes]byte
-	n = copy(other[:], key)
-	if c := cmp.Compare(hash, binary.BigEndian.Uint64(other[:])); c != 0 {
+	var keyHash [hashBytes]byte
+	n = copy(keyHash[:], key)
+	if c := cmp.Compare(hash, binary.BigEndian.Uint64(keyHash[:])); c != 0 {
 		return c
 	}
 	if n < hashBytes {
-		return 1 // the other key ends within its hash
+		return 1 // key ends within its hash
 	}
 	return strings.Compare(entryKey, key[n:])
 }

@@ -17,7 +17,8 @@ type load struct {
 	// newest is etcd's newest revision when the load began. It is 0 if the load is of
 	// that revision.
 	newest int64
-	// unchanged are the revisions since which nothing has changed, by prefix.
+	// unchanged has the revisions that Unchanged was told, by prefix. It is nil if there are
+	// none.
 	unchanged map[string]int64
 }
 
@@ -29,7 +30,7 @@ func (c *Cache) BeginLoad() feed.Loader {
 // Expect implements feed.Loader: events up to newest follow the load.
 func (l *load) Expect(newest int64) { l.newest = newest }
 
-// Unchanged implements feed.Loader: watches can resume from that revision on.
+// Unchanged implements feed.Loader: watches can resume from the revision since on.
 func (l *load) Unchanged(prefix string, since int64) {
 	if l.unchanged == nil {
 		l.unchanged = map[string]int64{}
@@ -68,8 +69,8 @@ func (l *load) End(ctx context.Context, revision int64) {
 	c.advanceLocked(revision)
 }
 
-// changedAt returns the revision of the last change below a prefix, or the revision of the
-// load if that is not known.
+// changedAt returns a revision since which nothing below a prefix has changed. It is the
+// revision of the load if no older one is known.
 func (l *load) changedAt(prefix string, revision int64) int64 {
 	if since, ok := l.unchanged[prefix]; ok {
 		return min(since, revision)
@@ -77,8 +78,8 @@ func (l *load) changedAt(prefix string, revision int64) int64 {
 	return revision
 }
 
-// rehomeLocked prepares unclaimed objects again whose resource was registered after their
-// page was read.
+// rehomeLocked prepares all unclaimed objects again, because the resources of some may have
+// been registered after their page was read.
 func (l *load) rehomeLocked(ctx context.Context) {
 	unclaimed := l.changes[l.cache.unclaimed]
 	delete(l.changes, l.cache.unclaimed)

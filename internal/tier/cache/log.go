@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// ErrExpired says that some events after a revision are gone. The client must list
-// again.
+// ErrExpired says that a log has not all events after a revision or a position, or more than
+// may be undone. A watch cannot go on from there.
 var ErrExpired = errors.New("events expired")
 
 // Event is one change of one object.
@@ -24,7 +24,7 @@ type Event struct {
 	Previous *entry.Entry
 	// Revision is the etcd revision of the change.
 	Revision int64
-	// Frames caches the event's encoded forms for all watches.
+	// Frames caches the event's encoded forms for all watches. The log sets it.
 	Frames *encode.Frames
 	// Arrival has the times at which the event arrived. Nil means that they are unknown.
 	// The events of a resource that arrived together share it.
@@ -44,13 +44,13 @@ func (e *Event) Key() string {
 //
 // A Position is the place of an event since the log began, not a pointer. Readers hold
 // no memory of the log. So slow readers, however many, keep no more alive than the log's
-// own bounds allow (see bounds). A reader that the bounds overtake gets ErrExpired. It
-// delays neither the writer nor other readers. In return each read takes the log's lock,
-// and a watch that has been away for too long must list again.
+// own bounds allow (see bounds). A reader whose next event is dropped gets ErrExpired. No
+// reader delays the writer or other readers. In return each read takes the log's lock,
+// and the client of a watch that was away for too long must list again.
 //
 // Readers wait on a channel that is closed at the next event. The follower, of which
-// there is one at most, is called by the writer instead. It serves many watches with one
-// call (watch.Hub).
+// there is one at most, is called by the writer instead: one call serves many watches
+// (watch.Hub).
 type Log struct {
 	bounds *bounds
 	clock  clock.PassiveClock
@@ -58,9 +58,9 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		events []timedEvent
-		// first is the position of events[0]: the number of dropped events.
+		// first is the position of events[0]: the number of dropped events and of resets.
 		first int64
-		// bytes is the cost of all events.
+		// bytes is the cost of all events, in bytes.
 		bytes int64
 		// completeAfter is a revision: the log has every event with a larger one.
 		completeAfter int64
@@ -71,17 +71,18 @@ type Log struct {
 	}
 }
 
-// Follower is called by the log's writer at every change. Its methods must not block.
+// Follower is called when events are appended and when the log is reset, by the goroutine
+// that does it. It is not called when old events are dropped. Its methods must not block.
 type Follower interface {
 	// Appended says that events became visible. at is the position of the first one, and
 	// events before oldest are gone. The log is locked. The follower must not keep the
 	// slice.
 	Appended(at, oldest Position, events []Event)
-	// Forgotten says that the history was interrupted: positions before end are lost. took
-	// is the time of the load that replaced the objects. The log is locked.
+	// Forgotten says that the log was reset: positions before end are lost. took is how long
+	// the load took that replaced the objects, or 0 if there was none. The log is locked.
 	Forgotten(end Position, took time.Duration)
-	// LogUnlocked follows each call of the other methods, once the log is unlocked. It
-	// does not follow the call by SetFollower. The follower wakes its readers here.
+	// LogUnlocked is called after each Appended and Forgotten, once the log is unlocked, but
+	// not after the Appended of SetFollower. The follower wakes its readers here.
 	LogUnlocked()
 }
 
@@ -91,7 +92,7 @@ type timedEvent struct {
 	at time.Time
 }
 
-// Position is a reader's place in a Log: the position of its next event.
+// Position is the place of an event in a Log. A reader's position is that of its next event.
 type Position int64
 
 // newLog makes an empty log that is complete after the revision completeAfter.
@@ -102,18 +103,19 @@ func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 	return l
 }
 
-// append adds events, which are in order, and drops events that are out of bounds. publish
-// makes visible the state that the events lead to. It is called under the log's lock, so
-// that a goroutine with the lock sees neither without the other. arrival may be nil.
-// append sets its field Cached.
+// append adds events, which are in the order of their revisions, and drops events that are out
+// of bounds. publish makes visible the state that the events lead to. It is called under the
+// log's lock, so that a goroutine with the lock sees neither without the other. append sets the
+// events' Frames and Arrival, and the Cached of arrival, which may be nil. Without events,
+// append only calls publish.
 func (l *Log) append(events []Event, arrival *entry.Arrival, publish func()) {
 	if follower := l.appendEvents(events, arrival, publish); follower != nil {
 		follower.LogUnlocked()
 	}
 }
 
-// appendEvents does append's work under the lock. It returns the follower to tell that
-// the log is unlocked, or nil.
+// appendEvents does append's work under the lock. It returns the follower whose LogUnlocked
+// is to be called, or nil.
 func (l *Log) appendEvents(events []Event, arrival *entry.Arrival, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,8 +173,8 @@ func (l *Log) all() (events []Event, completeAfter int64) {
 	return events, l.mu.completeAfter
 }
 
-// Size returns the number of events in the log, their bytes, and when the oldest became
-// visible. oldest is zero if the log is empty. It implements slo.History.
+// Size returns the number of events in the log, their cost in bytes, and when the oldest
+// became visible. oldest is zero if the log is empty. Size implements slo.History.
 func (l *Log) Size() (events int, bytes int64, oldest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,9 +198,9 @@ func (l *Log) changedAt() int64 {
 // backlogSample is the number of events from which Backlog estimates a mean size.
 const backlogSample = 16
 
-// Backlog returns when the event at a position became visible. meanBytes estimates the
-// mean stored size of that event and the events after it. If there is none, both are
-// zero.
+// Backlog returns when the event at a position became visible, or the oldest event if that
+// one is gone. meanBytes estimates the mean stored size of that event and the events after
+// it. If there is none, both are zero.
 func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,17 +232,17 @@ func (e *Event) cost() int64 {
 	return n
 }
 
-// reset drops all events. The log is then complete after the revision completeAfter: the feed was
-// interrupted, and the events before are unknown. Positions from before get ErrExpired.
-// took is the time of the load. publish is as in append.
+// reset drops all events. The log is then complete after the revision completeAfter: the feed
+// was interrupted, and the events before are unknown. Positions from before get ErrExpired.
+// took is as in Follower.Forgotten, and publish as in append.
 func (l *Log) reset(completeAfter int64, took time.Duration, publish func()) {
 	if follower := l.discardAll(completeAfter, took, publish); follower != nil {
 		follower.LogUnlocked()
 	}
 }
 
-// discardAll does reset's work under the lock. It returns the follower to tell that the
-// log is unlocked, or nil.
+// discardAll does reset's work under the lock. It returns the follower whose LogUnlocked is
+// to be called, or nil.
 func (l *Log) discardAll(completeAfter int64, took time.Duration, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,8 +258,8 @@ func (l *Log) discardAll(completeAfter int64, took time.Duration, publish func()
 	return l.mu.follower
 }
 
-// Since returns the position of the first event with a revision above rv. It always
-// returns the smallest revision that is not expired; the error is nil or ErrExpired.
+// Since returns the position of the first event with a revision above rv, or ErrExpired. The
+// second result, which is valid with ErrExpired too, is the smallest rv that is not expired.
 func (l *Log) Since(rv int64) (Position, int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +276,8 @@ func (l *Log) Since(rv int64) (Position, int64, error) {
 // Revisions never decrease along the log, because etcd sends events in order and a load
 // empties the log (check verifies it). So a binary search finds the event. It is preceded
 // by steps from the end that double in length. Most readers start near the end, where one
-// step suffices. A search over the whole log would touch memory that is not cached.
+// step suffices. A search over the whole log would touch memory that is not in the
+// processor's cache.
 func (l *Log) firstAboveLocked(rv int64) int {
 	n, step := len(l.mu.events), 1
 	for step <= n && l.mu.events[n-step].Revision > rv {
@@ -286,8 +289,8 @@ func (l *Log) firstAboveLocked(rv int64) int {
 }
 
 // Read copies the events from at on to buf. It returns their number and the position
-// after them. grown is closed at the log's next change. If buf is filled, the log may
-// have more events already.
+// after them. grown is closed at the log's next append or reset. If buf is filled, the log
+// may have more events already. The error is ErrExpired, with nothing copied.
 func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,7 +305,7 @@ func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan
 	return n, at + Position(n), l.mu.grown, nil
 }
 
-// Get copies to buf the events at some positions, which are in order.
+// Get copies to buf the events at some positions. It returns ErrExpired if one is gone.
 func (l *Log) Get(at []Position, buf []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,9 +323,9 @@ func (l *Log) Get(at []Position, buf []Event) error {
 // 12 ms (docs/bench/cache.md). For older states there is etcd.
 const maxUndo = 20_000
 
-// eventsAfter returns copies of all events with a revision above rv, or an error if there are
-// more than most. It calls observe under the lock: a state that observe loads is the one that
-// the newest event led to.
+// eventsAfter returns copies of all events with a revision above rv, or ErrExpired if some are
+// gone or there are more than most. Before it returns events, it calls observe under the lock:
+// a state that observe loads is the one that the newest event led to.
 func (l *Log) eventsAfter(rv int64, most int, observe func()) ([]Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

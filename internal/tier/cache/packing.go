@@ -6,13 +6,13 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// packThreshold is the size from which a resource gets a dictionary of its own. With its
-// encoder a dictionary takes some 100 KiB.
+// packThreshold is the size of values, in bytes, from which a resource gets a dictionary of
+// its own. With its encoder a dictionary takes some 100 KiB.
 const packThreshold = 128 << 10
 
-// packNewLocked trains the resource's dictionary with the entries of some changes, if
-// they are large enough, and packs these entries. No other goroutine has the entries
-// yet, so they are changed in place.
+// packNewLocked makes the dictionary of a resource that has none, from the entries of some
+// changes, and packs these entries. It does nothing if the entries are too small together. No
+// other goroutine has the entries yet, so they are changed in place.
 func (r *Resource) packNewLocked(c *Cache, changes []change) {
 	if r == c.unclaimed || r.packing.Load() != nil {
 		return
@@ -38,8 +38,8 @@ func (r *Resource) packNewLocked(c *Cache, changes []change) {
 	c.parallel(len(entries), func(i int) { entries[i].Pack(p) })
 }
 
-// packGrownLocked packs a state that single changes have made large enough. It returns
-// the packed state, or s if there is nothing to do.
+// packGrownLocked makes the dictionary of a resource that single changes have made large
+// enough. It returns s with its entries packed, or s itself if there is nothing to do.
 func (r *Resource) packGrownLocked(c *Cache, s *state) *state {
 	if r == c.unclaimed || r.packing.Load() != nil || s.bytes < packThreshold {
 		return s
@@ -58,13 +58,14 @@ func (r *Resource) packGrownLocked(c *Cache, s *state) *state {
 	return next
 }
 
-// trainPackingLocked makes a dictionary of samples that are spread over entries of size
-// bytes together. It returns nil if that fails; values then stay unpacked.
+// trainPackingLocked makes the resource's dictionary from samples that are spread over
+// entries, whose values have size bytes together. It returns nil if that fails. Values then
+// stay unpacked until the next attempt.
 func (r *Resource) trainPackingLocked(c *Cache, entries iter.Seq[*entry.Entry], size int64) *entry.Packing {
 	var samples [][]byte
 	var passed, sampled int64
 	for e := range entries {
-		// The share of samples taken follows the share of bytes passed.
+		// The share of sample bytes taken follows the share of bytes visited.
 		if due := sampled * size / int64(entry.MaxSampleBytes()); passed >= due && !e.Packed() {
 			samples = append(samples, e.Value)
 			sampled += int64(len(e.Value))

@@ -6,25 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// Progress is the revision up to which the cache holds all events. It only grows, except
-// in restart.
+// Progress is the revision up to which the cache holds all events. It grows, except that
+// restart sets it to 0. Its writers hold Cache.write.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {
 		sync.Mutex
-		// moved is closed when the revision grows, and then replaced. Nil means that no
-		// goroutine waits.
+		// moved is closed when the revision changes. Nil means that nobody has asked for it
+		// since.
 		moved chan struct{}
-		// waiting are the functions of Notify, the lowest revision first.
+		// waiting are the waits of notify, the lowest revision first.
 		waiting revisionWaits
 	}
 }
 
-// Revision returns the newest revision up to which the cache is complete. It returns 0
-// before the first load.
+// Revision returns the newest revision up to which the cache is complete. It returns 0 while
+// the cache is not loaded.
 func (p *Progress) Revision() int64 { return p.revision.Load() }
 
-// Watch returns the revision and a channel that is closed when it grows.
+// Watch returns the revision and a channel that is closed when the revision changes.
 func (p *Progress) Watch() (int64, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,8 @@ func (p *Progress) Wait(ctx context.Context, rv int64) error {
 	}
 }
 
-// advance moves the revision forward. It ignores an older revision.
+// advance moves the revision forward, and calls the functions whose wait is over. It ignores
+// an older revision.
 func (p *Progress) advance(rv int64) {
 	if rv <= p.revision.Load() {
 		return
@@ -62,7 +63,7 @@ func (p *Progress) advance(rv int64) {
 // restart sets the revision to 0, as before the first load. Waits go on.
 func (p *Progress) restart() { p.set(0) }
 
-// set does advance's work under the lock. It returns the waits that are over.
+// set stores the revision and closes moved. It returns the waits that are over.
 func (p *Progress) set(rv int64) []*revisionWait {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,27 +16,28 @@ import (
 // ContentsSource is the source of one resource that can be read as a whole.
 type ContentsSource interface {
 	RevisionSource
-	// Contents reads the keys and the revisions of all objects, and no values, at the
-	// source's newest revision. What holds of Revision holds of that one.
+	// Contents reads the keys and the revisions of all objects, and no values. Every write
+	// that was acknowledged before the call is at or below the revision that it returns.
 	Contents(context.Context) (objects []feed.Object, revision int64, err error)
 	// ProgressWithin is how long the source takes at most to tell of its progress. It is 0
 	// if that is not known.
 	ProgressWithin() time.Duration
-	// Contradict tells that the cache has other objects at a revision than the source.
+	// Contradict tells the source that the cache has other objects at some revision. The
+	// error says which.
 	Contradict(error)
 }
 
 // Prover proves that the cache of one resource is as new as a read without a resource version
-// asks. It is for sources that tell of their progress seldom, as API servers do. A read for
-// which no proof is at hand is immediately left to another server: ErrUnproven.
+// asks. It is for sources that tell of their progress seldom, as API servers do. A read that
+// it cannot prove soon is left to another server: ErrUnproven.
 //
-//	read ──► progress passes the newest revision in time, mostly ──► one question, then a short wait
-//	     ──► many reads of few objects ──► Contents, once for all that came before, and compared
+//	read ──► progress came soon the last times ──► ask for the newest revision, then wait briefly
+//	     ──► many reads of few objects ──► Contents, once for all reads that gathered, compared
 //	     ──► otherwise ──► ErrUnproven
 //
-// A state that is equal to Contents need not be the cache's state at that revision. An object may have
-// been made and deleted before, and the cache has not received these events yet. So the read is
-// answered with that very state, and Progress stays where it is.
+// A state that is equal to Contents need not be the cache's state at that revision. An object
+// may have been made and deleted before, and the cache may not have received these events yet.
+// So the read is answered with that very state, and Progress stays where it is.
 type Prover struct {
 	cache      *Cache
 	consistent *Consistent
@@ -57,16 +58,16 @@ func (p *Prover) Counts() ProofCounts {
 }
 
 const (
-	// askTimeout bounds the question for the newest revision. nearProof is how long a read waits for
-	// progress after the answer, if the source does not say when that comes.
+	// askTimeout bounds a read's wait for the newest revision. nearProof is how long it then
+	// waits for progress at most, beyond the time that the source says that progress takes.
 	askTimeout = 300 * time.Millisecond
 	nearProof  = 20 * time.Millisecond
-	// contentsTimeout bounds a reading of all keys. Reads that wait for it would have been
-	// answered by then.
+	// contentsTimeout bounds a reading of all keys. By then another server would have
+	// answered the reads that wait for it.
 	contentsTimeout = 2 * time.Second
-	// contentsPatience is how long the cache may take to get what the source has said to have.
+	// contentsPatience is how long the cache may take to get what Contents has returned.
 	contentsPatience = 100 * time.Millisecond
-	// maxContents bounds the objects, in bytes, that are read as a whole.
+	// maxContents is the size of a resource's values from which Contents is not asked.
 	maxContents = 4 << 20
 )
 
@@ -79,9 +80,10 @@ func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover 
 	return p
 }
 
-// Prove returns once it is proven that the cache has every write that was acknowledged before the
-// call. If it returns a state, then only that state is proven. examined is the number of objects
-// that the read would have the source examine. The error wraps ErrUnproven or ErrNotReady.
+// Prove returns once it is proven that the cache has every write that was acknowledged before
+// the call. If it returns a state, then only that state is proven. examined is the number of
+// objects that the source would examine for the read. The error is or wraps ErrUnproven or
+// ErrNotReady.
 func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
 	state, err := p.proveOnce(ctx, r, examined)
 	switch {
@@ -123,13 +125,14 @@ func (p *Prover) proveOnce(ctx context.Context, r *Resource, examined int) (*Sna
 	return nil, fmt.Errorf("%w: %w", ErrUnproven, errNoProgress)
 }
 
-// isWorthReading reports whether reading all keys of a state costs a source less than reads of a weight.
+// isWorthReading reports whether reading all keys of a state costs a source less than reads
+// of the weight gathered, and the values are small enough.
 func (s Snapshot) isWorthReading(gathered float64) bool {
 	return gathered > float64(requestWeight+s.Len()) && s.Bytes < maxContents
 }
 
-// Patience returns how long a read waits for a revision that it names: most, or less if no
-// progress is likely to come.
+// Patience returns how long a read should wait for a revision that it names: most, or at most
+// nearProof if progress is not expected soon.
 func (p *Prover) Patience(most time.Duration) time.Duration {
 	if p.forecast.isNear() {
 		return most
@@ -137,14 +140,14 @@ func (p *Prover) Patience(most time.Duration) time.Duration {
 	return min(most, nearProof)
 }
 
-// errNoProgress says why a read is not proven.
 var errNoProgress = errors.New("the source does not tell of its progress in time")
 
 // progressWithin returns the longest that progress may take to count as near.
 func (p *Prover) progressWithin() time.Duration { return nearProof + p.source.ProgressWithin() }
 
-// waitNear waits until the cache has passed the source's newest revision: for at most
-// askTimeout until the source answers, and patience after that.
+// waitNear waits until the cache has reached the source's newest revision: for at most
+// askTimeout until the source answers, and patience after that. It notes in the forecast
+// whether progress came, unless ctx has ended.
 func (p *Prover) waitNear(ctx context.Context, patience time.Duration) error {
 	asked, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -169,8 +172,9 @@ func (p *Prover) reach(ctx context.Context, revision int64, patience time.Durati
 	return nil
 }
 
-// probe finds out whether a proof is near again. No read waits for it. Consistent makes the source
-// send its progress, so that the next read finds the cache up to date if nothing is written.
+// probe finds out whether progress comes soon again. No read waits for the probe. Consistent
+// asks the source for progress, so that the next read finds the cache up to date if nothing is
+// written.
 func (p *Prover) probe() {
 	ctx, cancel := context.WithTimeout(context.Background(), consistentTimeout)
 	defer cancel()
@@ -178,8 +182,8 @@ func (p *Prover) probe() {
 }
 
 // readContents reads all keys, and returns a state of the cache that is equal to them.
-// Once the cache has passed their revision, it returns the newest state. It returns nil
-// if neither comes within contentsPatience, or if the cache had other objects.
+// Once the cache has reached their revision, it returns compareAt. It returns nil if neither
+// comes within contentsPatience.
 func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
 	objects, revision, err := p.source.Contents(ctx)
 	if err != nil {
@@ -210,8 +214,9 @@ func (p *Prover) readContents(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// compareAt returns the newest state of a cache that has passed the revision at which the source had
-// objects. If the cache had others at that revision, it tells the source and returns nil.
+// compareAt returns the newest state of a cache that has reached the revision at which the
+// source had objects. If the cache had others at that revision, it tells the source and
+// returns nil. It does not compare if the log does not reach back to the revision.
 func (p *Prover) compareAt(r *Resource, revision int64, objects []feed.Object) *Snapshot {
 	newest := r.Snapshot()
 	if then, err := p.cache.snapshotAt(r, revision); err == nil && !r.isState(&then, objects) {
@@ -221,8 +226,8 @@ func (p *Prover) compareAt(r *Resource, revision int64, objects []feed.Object) *
 	return &newest
 }
 
-// isState reports whether a state has the objects of some keys, at their revisions, and no
-// others. The keys are in their order.
+// isState reports whether a state has exactly the keys and revisions of objects, which are in
+// key order.
 func (r *Resource) isState(s *Snapshot, objects []feed.Object) bool {
 	if s.Len() != len(objects) {
 		return false

@@ -24,7 +24,7 @@ type Query struct {
 	Shard *entry.Shard
 	// Limit is the number of entries after which the result ends. Zero means no limit.
 	Limit int
-	// Within restricts which entries after the limit count for Selection.More. Nil means
+	// Within restricts which entries after the limit count for Result.More. Nil means
 	// all entries of the scope.
 	Within fields.Selector
 }
@@ -46,7 +46,8 @@ type Plan struct {
 	Path Path
 	// Term is the index's term, with PathIndex.
 	Term entry.Term
-	// Candidates is the number of entries that the path leads to.
+	// Candidates is the number of entries that the path leads to. The limit is not counted
+	// with.
 	Candidates int
 }
 
@@ -62,18 +63,18 @@ func (p Plan) Index() string {
 type Path string
 
 const (
-	// PathKey looks one key up.
+	// PathKey finds one key.
 	PathKey Path = "key"
 	// PathRange walks neighbouring keys, all of which are selected.
 	PathRange Path = "range"
-	// PathIndex walks the groups of an index that a selector names.
+	// PathIndex walks the part of an index that a selector names.
 	PathIndex Path = "index"
 	// PathScan walks neighbouring keys and matches each with the selectors.
 	PathScan Path = "scan"
 )
 
-// Candidates yields, in key order, all entries that the query selects, and maybe others
-// that its selectors exclude. The runs can be walked more than once.
+// Candidates returns, in key order, all entries that the query selects, and maybe others
+// that its selectors exclude. It ignores the limit. The runs can be walked more than once.
 func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.EntryRun], Plan) {
 	if q.Single {
 		return s.singleCandidate(q.Prefix)
@@ -97,7 +98,8 @@ func (s Snapshot) singleCandidate(key string) (iter.Seq[encode.EntryRun], Plan) 
 	return func(yield func(encode.EntryRun) bool) { yield(run) }, Plan{Path: PathKey, Candidates: 1}
 }
 
-// Result is the set of entries that a query selects.
+// Result is the set of entries that a query selects. If Opaque is set, the selected opaque
+// entries are missing in it, and the reader is answered in another way.
 type Result struct {
 	Plan Plan
 	// Runs are the selected entries, in key order. They can be walked more than once.
@@ -110,18 +112,18 @@ type Result struct {
 	// Examined is the number of candidates that were examined before the limit ended
 	// the result.
 	Examined int
-	// More says that the scope has entries after Last, selected or not. It is only set
-	// when the limit ended the result.
+	// More says that the scope, within Query.Within, has entries after Last, selected or
+	// not. It is only set when the limit ended the result.
 	More bool
 	// Total is the number of entries in the scope, selected or not.
 	Total int
-	// Opaque says that the entries' bytes alone do not answer the query. A selected entry
-	// is altered on its way out, or an examined one is unreadable.
+	// Opaque says that stored bytes alone do not answer the query. A selected entry is
+	// altered on its way out, or an examined one is unreadable.
 	Opaque bool
 }
 
-// Select answers a query. The entries of the resource must have attributes, unless the
-// query has no selectors.
+// Select answers a query. The readable entries of the resource must have attributes, unless
+// the query has no selectors.
 func (s Snapshot) Select(q *Query) Result {
 	candidates, plan := s.Candidates(q)
 	sel := Result{Plan: plan, Runs: candidates, Count: plan.Candidates, Total: s.Total(q)}

@@ -21,9 +21,8 @@ type release struct {
 }
 
 // Register adds a resource. If the prefix has one already, Register returns that one:
-// the API versions of a kind share their stored objects. The resource holds all
-// objects and events of the prefix that the feed has read before. Each call needs one
-// Release.
+// the API versions of a kind share their stored objects. The resource holds all objects and
+// events of the prefix that the cache has. Each call needs one Release.
 func (c *Cache) Register(spec Spec) *Resource {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -47,9 +46,9 @@ func (c *Cache) Retain(r *Resource) {
 	r.refs++
 }
 
-// Release ends a registration. After the last one an empty resource is removed. One
-// with objects keeps following etcd: a custom resource is registered again whenever
-// its definition changes.
+// Release ends a registration. After the last one a resource without objects is removed. One
+// with objects stays and follows etcd: a custom resource is registered again whenever its
+// definition changes.
 func (c *Cache) Release(r *Resource) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -70,8 +69,8 @@ func (c *Cache) Resources() []*Resource {
 	return slices.Collect(maps.Values(c.mu.resources))
 }
 
-// UnclaimedSize counts the objects below a prefix that belong to no registered resource,
-// and their bytes.
+// UnclaimedSize returns the number of objects below a prefix that belong to no registered
+// resource, and the length of their values.
 func (c *Cache) UnclaimedSize(prefix string) (objects int, bytes int64) {
 	for e := range c.unclaimed.Snapshot().All(prefix, "") {
 		objects++
@@ -96,9 +95,8 @@ func (c *Cache) ownerOf(key string) *Resource {
 // adoptLocked makes a resource of the unclaimed keys below its prefix.
 //
 // It first rebuilds the objects as they were before the oldest known event, then
-// applies the events. So the log reaches as far back as if the resource had been
-// registered before the load. Watches of a custom resource need that to resume, for
-// its definition is read after the load.
+// applies the events. So the log reaches as far back as the log of the unclaimed keys. Watches
+// of a custom resource need that to resume, for its definition is read after the load.
 func (c *Cache) adoptLocked(spec Spec) *Resource {
 	events, completeAfter := c.takeEventsLocked(spec.Prefix)
 	if since, ok := c.write.unchanged[spec.Prefix]; ok && completeAfter == c.write.loadedAt {
@@ -145,8 +143,8 @@ func undo(objects map[string]*entry.Entry, events []Event) {
 	}
 }
 
-// takeEventsLocked removes the events of a prefix from the unclaimed log. It returns
-// them and the revision after which they are complete.
+// takeEventsLocked takes the events of a prefix out of the log of unclaimed keys. It returns
+// the events and the revision after which they are complete.
 func (c *Cache) takeEventsLocked(prefix string) (taken []Event, completeAfter int64) {
 	events, completeAfter := c.unclaimed.log.all()
 	var remaining []Event

@@ -9,9 +9,9 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// Reload replaces the objects of one resource by the objects that etcd has, while the
-// feed goes on. It is for a resource whose objects have turned out to be wrong. Watches
-// of the resource lose their place, and readers see the old state or the whole new one.
+// Reload replaces the objects of one resource by the objects that etcd has, while the feed
+// goes on. It is for a resource whose objects have turned out to be wrong. Watches of the
+// resource lose their place. Readers see the old state or the whole new one.
 type Reload struct {
 	cache    *Cache
 	resource *Resource
@@ -24,8 +24,8 @@ func (c *Cache) BeginReload(r *Resource) *Reload {
 	return &Reload{cache: c, resource: r, began: c.cfg.Clock.Now()}
 }
 
-// Add takes a page of the resource's keys. All pages are of one revision. Keys of other
-// resources are left out.
+// Add takes a page of objects below the resource's prefix. All pages are of one revision. Add
+// leaves out objects of other resources.
 func (l *Reload) Add(ctx context.Context, page []feed.Object) {
 	c := l.cache
 	c.write.Lock()
@@ -33,8 +33,9 @@ func (l *Reload) Add(ctx context.Context, page []feed.Object) {
 	l.changes = append(l.changes, c.prepareLocked(ctx, page, c.ownerOf)[l.resource]...)
 }
 
-// End publishes the objects, with the events of the log after the pages' revision. It
-// fails if the cache has not reached the revision, or if the log has lost these events.
+// End publishes the objects of the pages, which are of revision, with the later events of the
+// log applied. It fails if the cache has not reached the revision, or if the log has lost some
+// of these events or has more than maxDigestUndo.
 func (l *Reload) End(revision int64) error {
 	c, r := l.cache, l.resource
 	c.write.Lock()
@@ -49,7 +50,7 @@ func (l *Reload) End(revision int64) error {
 	for _, e := range events {
 		l.changes = append(l.changes, change{key: e.Key(), entry: e.Entry, revision: e.Revision})
 	}
-	if r == c.unclaimed { // some may have been adopted since their page was read
+	if r == c.unclaimed { // some objects may have been adopted since their page was read
 		l.changes = slices.DeleteFunc(l.changes, func(ch change) bool { return c.ownerOf(ch.key) != r })
 	}
 	// Watches may have been sent what is wrong, so none resumes from before.

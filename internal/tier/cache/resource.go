@@ -43,13 +43,15 @@ type Resource struct {
 	progress *Progress
 	log      *Log
 	state    atomic.Pointer[state]
-	// advisor decides which indexes to build. It is nil if entries have no attributes.
+	// advisor decides which indexes to build. It is nil if the Spec has no Describe.
 	advisor *indexAdvisor
 	// write is the cache's lock of writers.
 	write *sync.Mutex
-	// packing compresses values. It is nil while the resource is small.
+	// packing compresses values. Nil means that they are not compressed: the resource is
+	// small, or unclaimed.
 	packing atomic.Pointer[entry.Packing]
-	// decrypted says that Open has changed a value: it is stored encrypted.
+	// decrypted says that Open has once changed a value, or failed to decrypt one. It never
+	// becomes false again.
 	decrypted atomic.Bool
 	// refs is the number of registrations. The lock write guards it.
 	refs int
@@ -68,7 +70,8 @@ type Snapshot struct {
 	Bytes, Packed int64
 }
 
-// Snapshot returns the newest state. Later calls return the same or a larger revision.
+// Snapshot returns the newest state. Later calls return the same or a larger revision, unless
+// the source got another history or Suspend or Unload was called.
 func (r *Resource) Snapshot() Snapshot {
 	// The order matters. A state that is loaded after the progress holds everything up
 	// to it. A newer state is complete up to its own last event.
@@ -85,8 +88,8 @@ func (r *Resource) snapshotOf(s *state, revision int64) Snapshot {
 // Log returns the resource's recent events.
 func (r *Resource) Log() *Log { return r.log }
 
-// LastChange returns the revision of the newest change of the resource, or of its load. It
-// takes no lock.
+// LastChange returns the revision of the resource's newest change or load. It is 0 if there
+// was neither. LastChange takes no lock.
 func (r *Resource) LastChange() int64 { return r.state.Load().revision }
 
 // GroupResource names the resource.
@@ -112,8 +115,8 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 }
 
 // replaceLocked publishes the state that a load has found, and forgets all events. took is
-// the time of the load. The log is complete after changedAt, up to the load's revision.
-// Readers see the old state or the whole new one.
+// how long the load took. No object has changed after changedAt, so that the log is complete
+// from there on. Readers see the old state or the whole new one.
 func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, took time.Duration) {
 	old := r.state.Load()
 	for run := range old.tree.Runs("") {
@@ -130,8 +133,8 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 
 // At returns the resource at an older revision: the newest tree with the later events
 // undone. That takes one step for each later event, and nothing is kept for it
-// beforehand. ErrExpired says that the events are incomplete or too many. etcd may still
-// have the revision.
+// beforehand. The cache must have reached the revision. ErrExpired says that the events are
+// incomplete or more than maxUndo. etcd may still have the revision.
 func (r *Resource) At(revision int64) (Snapshot, error) {
 	var newest *state
 	events, err := r.log.eventsAfter(revision, maxUndo, func() { newest = r.state.Load() })
@@ -145,9 +148,9 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 	return r.snapshotOf(edit.finish(), revision), nil
 }
 
-// MarkUndecodable sets the error of an entry that turned out to be undecodable after
-// its attributes had been read. Later reads then know before they begin an answer. It
-// does nothing unless the entry is in the newest state.
+// MarkUndecodable replaces an entry that turned out to be undecodable after its attributes
+// had been read by one with the error why. Later reads then know before they begin an answer.
+// MarkUndecodable does nothing unless the entry is in the newest state and has no error yet.
 func (r *Resource) MarkUndecodable(c *Cache, e *entry.Entry, why error) {
 	r.write.Lock()
 	defer r.write.Unlock()
@@ -166,13 +169,14 @@ func (r *Resource) MarkUndecodable(c *Cache, e *entry.Entry, why error) {
 	c.logUnreadable(r, undecodable)
 }
 
-// prepare makes an entry of a stored value: it decrypts and packs the value and reads
-// its attributes. A failure, or a panic of the code that does it, is the entry's Err.
+// prepare makes an entry of a stored value: it decrypts the value, reads its attributes, and
+// packs it if the resource has a dictionary. An error or a panic of Spec's functions is the
+// entry's Err.
 func (r *Resource) prepare(ctx context.Context, key string, value []byte, revision int64) *entry.Entry {
 	e := &entry.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}
 	e.Err = r.cfg.Panics.Guard(panics.Decode, func() error { return r.openAndDescribe(ctx, key, e) })
 	if e.Err != nil {
-		// Code that panics may have set a part of them.
+		// Describe may have set these before it failed.
 		e.Attributes, e.Altered = nil, false
 		return e
 	}
@@ -198,8 +202,8 @@ func (r *Resource) openAndDescribe(ctx context.Context, key string, e *entry.Ent
 	return nil
 }
 
-// UnreadableEntries yields the entries that cannot be read, in the order of their keys, with their
-// errors. It walks the whole tree, so callers ask Snapshot.Unreadable first.
+// UnreadableEntries yields the entries that have an Err, in the order of their keys. It walks
+// the whole tree, so callers look at Snapshot.Unreadable first.
 func (s *Snapshot) UnreadableEntries() iter.Seq[*entry.Entry] {
 	return func(yield func(*entry.Entry) bool) {
 		for e := range s.All("", "") {

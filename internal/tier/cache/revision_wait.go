@@ -15,9 +15,9 @@ type revisionWait struct {
 const notWaiting = -1
 
 // notify calls reached once, when the revision is at least rv: immediately if it is already.
-// Otherwise the goroutine calls it that moves the progress forward, so it must not block
-// and must take none but innermost locks. After cancel it is not called any more, except
-// by a call that has begun.
+// Otherwise the goroutine that moves the progress forward calls reached, with Cache.write held.
+// So reached must not block, and must take none but innermost locks. A concurrent call may come
+// after cancel.
 func (p *Progress) notify(rv int64, reached func()) (cancel func()) {
 	w := &revisionWait{revision: rv, reached: reached, index: notWaiting}
 	if !p.addWait(w) {
@@ -26,7 +26,7 @@ func (p *Progress) notify(rv int64, reached func()) (cancel func()) {
 	return func() { p.removeWait(w) }
 }
 
-// addWait adds a wait. It returns false if the wait is over.
+// addWait adds a wait. It returns false, and adds nothing, if the revision is reached.
 func (p *Progress) addWait(w *revisionWait) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,14 +45,14 @@ func (p *Progress) removeWait(w *revisionWait) {
 	}
 }
 
-// hasWaits reports whether a function of notify still waits.
+// hasWaits reports whether a function that notify was given still waits.
 func (p *Progress) hasWaits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.mu.waiting) > 0
 }
 
-// revisionWaits is a heap: the lowest revision comes first. It implements heap.Interface.
+// revisionWaits is a heap, a heap.Interface: the lowest revision comes first.
 type revisionWaits []*revisionWait
 
 // popUpTo removes the waits for revisions up to rv, and returns them.

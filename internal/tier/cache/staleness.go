@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Staleness lets a read be answered from a cache that could not be proven to be new. The
-// read finds in it how old the answer may be.
+// Staleness lets a read be answered from a cache that could not be proven to be new. It is in
+// the read's context, and the read finds in it how old the answer may be.
 type Staleness struct {
 	// Age bounds the age of the answer: every write that was acknowledged before is in it.
 	// Zero means that the answer is proven to be new.
@@ -29,7 +29,7 @@ func StalenessFrom(ctx context.Context) *Staleness {
 	return s
 }
 
-// proofs are the times for which the cache is known to be complete. A check begins at a
+// proofs knows for which time the cache is known to be complete. A check begins at a
 // time and finds a revision. Once the cache has reached the revision, it has every write
 // that was acknowledged before that time.
 //
@@ -38,12 +38,15 @@ func StalenessFrom(ctx context.Context) *Staleness {
 type proofs struct {
 	mu struct {
 		sync.Mutex
+		// provenAt is when the newest check began whose revision was reached. Zero means
+		// that there is none.
 		provenAt time.Time
 		// checks are the checks whose revision is not reached, the oldest first.
 		checks []check
 	}
 }
 
+// check is one read of the source's revision.
 type check struct {
 	began    time.Time
 	revision int64
@@ -54,7 +57,7 @@ const (
 	checkSpacing = time.Second / 2
 )
 
-// add records a check that found a revision.
+// add records a check. reached is the cache's progress.
 func (p *proofs) add(c check, reached int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +68,7 @@ func (p *proofs) add(c check, reached int64) {
 	}
 	n := len(p.mu.checks)
 	if n > 0 && c.revision < p.mu.checks[n-1].revision {
-		p.mu.checks, n = nil, 0 // checks before are of another history
+		p.mu.checks, n = nil, 0 // the kept checks are of another history
 	}
 	if n == maxChecks || n > 0 && c.began.Sub(p.mu.checks[n-1].began) < checkSpacing {
 		return
@@ -81,8 +84,7 @@ func (p *proofs) settleLocked(reached int64) {
 	}
 }
 
-// newest returns the time for which the cache is known to be complete. It returns zero if
-// there is no such time.
+// newest returns provenAt for a cache whose progress is reached.
 func (p *proofs) newest(reached int64) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,8 +92,8 @@ func (p *proofs) newest(reached int64) time.Time {
 	return p.mu.provenAt
 }
 
-// Age returns how old the cache is at most. It returns false if that is not known. Reads
-// that wait for a proof are what is known of: without them the cache seems to age.
+// Age returns how old the cache is at most. It returns false if that is not known. Only reads
+// of the source's revision are known of: while there are none, the age grows.
 func (c *Consistent) Age() (age time.Duration, ok bool) {
 	at := c.proofs.newest(c.progress.Revision())
 	return time.Since(at), !at.IsZero()

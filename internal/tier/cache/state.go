@@ -7,20 +7,22 @@ type state struct {
 	tree Tree
 	// indexes hold the same entries as tree, in other orders.
 	indexes []Tree
-	// revision is the revision of the newest change in the tree.
+	// revision is that of the newest change, or of the load that made the state if there was
+	// no change since.
 	revision int64
 	// opaque is the number of opaque entries. unreadable is how many of them have an error.
 	opaque, unreadable int
 	// bytes is the length of all values. packed is their length in memory.
 	bytes, packed int64
-	// unlogged is the number of changes that no event of the log tells of.
+	// unlogged counts the times since the last load that the tree was changed without events
+	// in the log. An index that is built of an older state cannot catch up with such changes.
 	unlogged int64
 	// digest is the digest of the tree's entries. States that At makes do not keep it.
 	digest Digest
 }
 
 // change is one step of an update: an entry to put, or with a nil entry a key to
-// delete.
+// delete. The key has no prefix of the resource.
 type change struct {
 	key      string
 	entry    *entry.Entry
@@ -54,8 +56,7 @@ func (s *state) editDetached() *stateEdit {
 }
 
 // applyAll applies changes and finishes the edit. It returns the new state, and the changes
-// as events. Deletions of keys that are absent make no event. prefix is the resource's
-// prefix.
+// as events. Deletions of absent keys make no event. prefix is the resource's.
 func (edit *stateEdit) applyAll(prefix string, changes []change) (*state, []Event) {
 	events := make([]Event, 0, len(changes))
 	for _, ch := range changes {
@@ -78,7 +79,8 @@ func (edit *stateEdit) finish() *state {
 	return &edit.next
 }
 
-// apply applies one change and returns the entry that it replaced, or nil.
+// apply applies one change and returns the entry that the change replaced, or nil. It does
+// not update the digest.
 func (edit *stateEdit) apply(ch change) (previous *entry.Entry) {
 	if ch.entry != nil {
 		previous = edit.tree.Put(ch.entry)

@@ -13,19 +13,19 @@ import (
 // the path from the root to each leaf that it touches and shares all other nodes.
 // Readers can hold any number of versions without a lock.
 //
-// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang on
-// the leaves. A leaf is the unit that is encoded, compressed and cached (its memo). So
-// the tree must hold neighbours together and bound their number and bytes. And it must
-// replace a leaf exactly when one of its entries changes. Each node also counts the
-// entries below it, so that counts of a range and the rest of a paged list need no walk.
+// It is a B+tree whose nodes are copied on write. A library's would not do: a leaf is the
+// unit that is encoded, compressed and cached (its memo). So the tree must hold neighbours
+// together, bound their number and bytes, and replace a leaf exactly when one of its entries
+// changes. Each node also counts the entries below it, so that the count of a range needs no
+// walk.
 //
 // What it costs: a change copies one leaf (up to 48 pointers) and the inner nodes above
 // it (up to 64 children each). That is some 4 KiB (docs/bench/cache.md). A batch copies
-// each node once. The wire bytes of the leaf's other entries are copied, and compressed
-// again.
+// each node once. The next read copies the wire bytes of the leaf's other entries, and
+// compresses them again.
 //
 // An index is a Tree too. It is ordered by an attribute ahead of the key, and its leaves
-// have no memo.
+// have no memo. A key in it is a key of its order: see indexOrder.
 //
 // The zero value is an empty tree, ordered by key.
 type Tree struct {
@@ -44,7 +44,7 @@ type node struct {
 	// is at most the smallest key in children[i], and above every key in children[i-1].
 	children  []*node
 	firstKeys []string
-	// count is the number of entries below the node.
+	// count is the number of entries in a leaf, or below an inner node.
 	count int
 	// edit is the unfinished edit that made the node and may change it in place. It is
 	// nil in a finished tree.
@@ -52,13 +52,15 @@ type node struct {
 }
 
 const (
-	// maxLeafEntries is a compromise. Each change compresses its leaf again, which asks for
-	// small leaves. Neighbours compress better together, and a LIST takes fewer writes,
-	// with large ones.
+	// maxLeafEntries is the largest number of entries in a leaf, unless Config.LeafObjects
+	// says otherwise. It is a compromise. Each change compresses its leaf again, which asks
+	// for small leaves. With large ones neighbours compress better together, and a LIST takes
+	// fewer writes.
 	maxLeafEntries = 48
-	maxChildren    = 64
-	// maxLeafBytes is the size of stored objects above which a leaf is split. A reader
-	// holds the wire bytes of one leaf at a time, and compressors look back 32 KiB.
+	// maxChildren is the largest number of children of an inner node.
+	maxChildren = 64
+	// maxLeafBytes is the size of stored objects above which a leaf is split. Readers hold
+	// whole leaves as wire bytes, and deflate looks back no further than 32 KiB.
 	maxLeafBytes = 192 << 10
 )
 
@@ -80,7 +82,7 @@ func (t Tree) Get(key string) *entry.Entry {
 	return nil
 }
 
-// Find returns the run of one entry, the one with the key.
+// Find returns the run of one entry, the one with the key, and whether there is one.
 func (t Tree) Find(key string) (encode.EntryRun, bool) {
 	n := t.root
 	if n == nil {
@@ -194,8 +196,8 @@ func (n *node) childIndex(key string) int {
 	return max(0, sort.Search(len(n.firstKeys), func(i int) bool { return n.firstKeys[i] > key })-1)
 }
 
-// find returns the index of the first entry that is not below a key, and whether it is
-// the key's own.
+// find returns the index of the first entry in a leaf that is not below a key, and whether
+// the entry has that key.
 func (n *node) find(order *indexOrder, key string) (int, bool) {
 	return slices.BinarySearchFunc(n.entries, key, order.compare)
 }

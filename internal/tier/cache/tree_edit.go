@@ -16,14 +16,13 @@ type Edit struct {
 	budget *encode.Budget
 	// leafLimit is the largest number of entries in a leaf.
 	leafLimit int
-	// detached says that the new tree does not replace the old one, which keeps its
-	// memos.
+	// detached says that the new tree does not replace the old one, whose memos stay in
+	// use.
 	detached bool
 }
 
-// Edit begins an edit whose tree replaces t. The memo of a leaf that is replaced passes
-// its wire bytes on to its successor. Memos of removed leaves return their bytes to the
-// budget.
+// Edit begins an edit whose tree replaces t. A leaf's memo gives its wire bytes to the memo of
+// the leaf that replaces it. Memos of removed leaves return their bytes to the budget.
 func (t Tree) Edit(budget *encode.Budget) *Edit {
 	return &Edit{root: t.root, order: t.order, budget: budget, leafLimit: maxLeafEntries}
 }
@@ -49,7 +48,7 @@ func (edit *Edit) newMemo() *encode.Memo {
 	return new(encode.Memo)
 }
 
-// successorMemo makes the memo of a leaf that replaces another.
+// successorMemo makes the memo of a leaf that replaces the leaf of before.
 func (edit *Edit) successorMemo(before *encode.Memo) *encode.Memo {
 	m := edit.newMemo()
 	switch {
@@ -133,7 +132,7 @@ func (edit *Edit) putBelow(n *node, key string, e *entry.Entry) (successor, sibl
 }
 
 // overfull reports whether the entries of some leaves together have too many bytes for
-// one leaf. One entry alone never has.
+// one leaf. One entry alone is never too large. Leaves of an index have no such bound.
 func (edit *Edit) overfull(leaves ...*node) bool {
 	if edit.order != nil {
 		return false
@@ -148,9 +147,9 @@ func (edit *Edit) overfull(leaves ...*node) bool {
 	return size > maxLeafBytes && count > 1
 }
 
-// splitLeaf moves the upper part of a leaf to a new sibling. It splits in the middle,
-// unless the inserted entry is the last one: keys that arrive in order then leave full
-// leaves.
+// splitLeaf moves the upper part of a leaf to a new sibling. It splits in the middle. If the
+// inserted entry is the last one, it moves that entry alone: keys that arrive in order then
+// leave full leaves.
 func (edit *Edit) splitLeaf(n *node, inserted int) *node {
 	at := len(n.entries) / 2
 	if inserted == len(n.entries)-1 {

@@ -6,15 +6,15 @@ import (
 )
 
 // This file has what comparisons with etcd need of the keys that belong to no registered
-// resource. Servers register custom resources at different times, and the digest of everything
-// has the unclaimed keys, so that it is equal all the same.
+// resource. Servers register custom resources at different times. Their digests are equal all
+// the same, because a digest includes the unclaimed keys.
 
 // UnclaimedKeys returns the keys of no registered resource, as a resource whose prefix is
 // empty. It is for Compare and BeginReload.
 func (c *Cache) UnclaimedKeys() *Resource { return c.unclaimed }
 
-// NextUnclaimedRange does what Resource.NextRange does, for keys of no registered resource
-// below a prefix. The range lies between the prefixes of registered resources.
+// NextUnclaimedRange does what Resource.NextRange does, for the unclaimed keys below a prefix.
+// The range has no key of a registered resource.
 func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRange, last bool) {
 	end := prefixEnd(prefix)
 	keys = KeyRange{From: c.afterClaimed(max(from, prefix)), End: end}
@@ -36,7 +36,7 @@ func (c *Cache) NextUnclaimedRange(prefix, from string, objects int) (keys KeyRa
 	return keys, c.afterClaimed(keys.End) >= end
 }
 
-// afterClaimed returns the first key, from key on, that belongs to no registered resource.
+// afterClaimed returns key, or the first larger key that belongs to no registered resource.
 func (c *Cache) afterClaimed(key string) string {
 	for r := c.ownerOf(key); r != c.unclaimed; r = c.ownerOf(key) {
 		key = prefixEnd(r.spec.Prefix)
@@ -61,7 +61,7 @@ func (c *Cache) nextPrefix(key string) string {
 	return c.mu.prefixes[i]
 }
 
-// snapshotAt returns r.At. The log of unclaimed keys is replaced under the lock write.
+// snapshotAt returns r.At. It holds write if r is unclaimed, whose log is replaced under write.
 func (c *Cache) snapshotAt(r *Resource, revision int64) (Snapshot, error) {
 	if r == c.unclaimed {
 		c.write.Lock()

@@ -1,11 +1,11 @@
 package cache
 
-// This file takes back what was loaded, for a cache whose source is not followed any more or
+// This file makes a loaded cache one that is not loaded: its source is not followed any more, or
 // must be loaded again.
 
 // Suspend makes reads find the cache not loaded, until the next load has ended. Watches go
-// on: they get no events meanwhile, and lose their place when the load ends. Nothing may load
-// or apply meanwhile.
+// on: they get no events until then, and lose their place when the load ends. The feed must
+// have ended.
 func (c *Cache) Suspend() {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -30,8 +30,9 @@ func (c *Cache) Unload() {
 	}
 }
 
-// Free drops the objects of a cache that is not loaded. It does nothing to another one. The
-// caller leaves reads that began before Unload the time to look at them.
+// Free drops the objects of a cache that is not loaded. It does nothing to a loaded cache. The
+// caller lets some time pass after Suspend or Unload, for reads that take their Snapshot after
+// they have found the cache loaded.
 func (c *Cache) Free() {
 	c.write.Lock()
 	defer c.write.Unlock()

@@ -3,10 +3,10 @@ package cache
 // Usage is the memory that a resource takes. Sizes are in bytes.
 type Usage struct {
 	Objects int
-	// Values is the size of the objects as they are held, packed or not. Log is what
+	// Values is the size of the stored objects in memory, packed or not. Log is what
 	// events hold beside them.
 	Values, Log int64
-	// Forms is the size of wire bytes, by the form's name.
+	// Forms is the size of the wire bytes that leaves keep, by the form's name.
 	Forms map[string]int64
 }
 

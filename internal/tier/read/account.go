@@ -34,7 +34,8 @@ type account struct {
 	// waits are for etcd, for a webhook, for memory, and for the client to take bytes.
 	waits usage.WaitClock
 	// path is how objects were found. It is "" before objects were found.
-	path             cache.Path
+	path cache.Path
+	// objects is the number of objects in the answer, and scanned how many were examined.
 	objects, scanned int
 	// compressed is the coding of the answer.
 	compressed encode.Encoding
@@ -61,7 +62,7 @@ func (a *account) cost(bytes int) serverreport.ListCost {
 	return c
 }
 
-// failed returns 1 for the status of a read that a client should not get, and 0 for others.
+// failed returns 1 for 403 and the statuses from 500 on, and 0 for others.
 func failed(status int) uint64 {
 	if status == http.StatusForbidden || status >= http.StatusInternalServerError {
 		return 1
@@ -195,8 +196,8 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
-// PassOn lets next answer a request for a reason other than the tier's, and adds it to the
-// accounts if it is a read.
+// PassOn lets next answer a request for a reason other than the tier's. It adds a GET or LIST
+// to the accounts, and counts no request in Metrics.
 func (t *Tier) PassOn(w http.ResponseWriter, req *http.Request, next http.Handler, reason string) {
 	if info, ok := request.RequestInfoFrom(req.Context()); !ok || !info.IsResourceRequest || !verbs[info.Verb] {
 		next.ServeHTTP(w, req)
@@ -216,7 +217,7 @@ func NoteShared(req *http.Request) {
 	}
 }
 
-// countAndPassOn lets next answer, and adds the request to the accounts.
+// countAndPassOn lets next answer, and adds a GET or LIST to the accounts.
 func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {

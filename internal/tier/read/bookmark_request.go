@@ -11,8 +11,8 @@ import (
 )
 
 // The parameters by which the client of a WATCH asks for bookmarks, and the headers that
-// say what it will get. Kubernetes ignores parameters that it does not know, so other
-// servers, and handlers to which a watch is passed on, answer without the headers.
+// say what it will get. Kubernetes ignores parameters that it does not know. So it answers
+// without the headers, also when a watch is passed on to it.
 //
 // The names have the project's name in front, because Kubernetes might give a plain name
 // another meaning. They are in Kubernetes' spelling of parameters, in which no character
@@ -33,8 +33,9 @@ const minBookmarkInterval = 100 * time.Millisecond
 
 // bookmarkRequest is what the client of a WATCH asks for. The zero value asks for nothing.
 type bookmarkRequest struct {
+	// interval is the time between bookmarks. Zero asks for none at an interval.
 	interval time.Duration
-	// revision is the revision whose bookmark is sent once it is reached.
+	// revision asks for one bookmark once this revision is reached. Zero asks for none.
 	revision int64
 	// err says what is wrong with the parameters.
 	err error
@@ -66,8 +67,8 @@ func parseBookmarkRequest(values url.Values) (r bookmarkRequest) {
 func (r *bookmarkRequest) isZero() bool { return r.interval == 0 && r.revision == 0 && r.err == nil }
 
 // check returns the error to answer. It returns nil if the request is valid. allowed says
-// that the client allows bookmarks. Without that, other servers would send none, and the
-// client would not find out why.
+// that the client allows bookmarks. If it does not, other servers would send none, and the
+// client would not find out why. So that is an error.
 func (r *bookmarkRequest) check(allowed bool) error {
 	switch {
 	case r.err != nil:
@@ -79,7 +80,7 @@ func (r *bookmarkRequest) check(allowed bool) error {
 	return nil
 }
 
-// setHeaders says what the client will get. depth may be nil.
+// setHeaders says in the header what the client will get. depth is SharedConfig.Depth.
 func (r *bookmarkRequest) setHeaders(header http.Header, depth func() int) {
 	if r.interval > 0 {
 		header.Set(bookmarkIntervalHeader, r.interval.String())

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// bookmarkTimer says to watches when their bookmarks are due. It serves all watches of the
-// process that ask for bookmarks at an interval, with one timer and no goroutine. The zero
+// bookmarkTimer tells watches when their bookmarks are due. It serves all watches of a Tier
+// that ask for bookmarks at an interval, with one timer and no goroutine of its own. The zero
 // value is ready.
 //
 // Watches with the same interval form groups, which become due together. So a connection
@@ -27,7 +27,8 @@ type bookmarkTimer struct {
 		// watches.
 		groups map[time.Duration]*[bookmarkPhases]*bookmarkGroup
 		// next has all groups. The one that is due next comes first.
-		next  bookmarkGroups
+		next bookmarkGroups
+		// timer fires when that group is due. It is nil before the first group.
 		timer *time.Timer
 	}
 }
@@ -49,24 +50,27 @@ var phaseOrder = [bookmarkPhases]int{0, 4, 2, 6, 1, 5, 3, 7}
 // bookmarkGroup is the watches that become due together. It has at least one.
 type bookmarkGroup struct {
 	interval time.Duration
-	phase    int
-	due      time.Time
-	watches  []*intervalWatch
+	// phase is the group's index among the groups of the interval.
+	phase int
+	// due is when the group is due next.
+	due     time.Time
+	watches []*intervalWatch
 	// connections has the number of watches of each connection.
 	connections map[string]int
 	// index is the group's place in the heap.
 	index int
 }
 
-// intervalWatch is one watch of the timer. Wake must not block, and must take none but
-// innermost locks.
+// intervalWatch is one watch of the timer.
 type intervalWatch struct {
+	// puller's Wake must not block, and must take none but innermost locks.
 	puller interface{ Wake() }
 	// due says that a bookmark is to be sent. The sender clears it.
 	due atomic.Bool
 	// connection names the watch's connection.
 	connection string
-	// group and index are the watch's place. The timer's lock guards them.
+	// group and index are the watch's place in bookmarkGroup.watches. The timer's lock
+	// guards them.
 	group *bookmarkGroup
 	index int
 }
@@ -81,8 +85,9 @@ func (t *bookmarkTimer) add(w *intervalWatch, interval time.Duration) {
 	g.connections[w.connection]++
 }
 
-// groupLocked returns the group of a connection. If the connection has none, it is the
-// smallest group, or a new one if that is full and there are fewer than bookmarkPhases.
+// groupLocked returns the group of the interval that has watches of a connection. If there is
+// none, it returns the smallest group, or a new one if that is full and there are fewer than
+// bookmarkPhases.
 func (t *bookmarkTimer) groupLocked(interval time.Duration, connection string) *bookmarkGroup {
 	groups := t.mu.groups[interval]
 	if groups == nil {
@@ -117,7 +122,7 @@ func (t *bookmarkTimer) groupLocked(interval time.Duration, connection string) *
 	return g
 }
 
-// remove undoes add. The watch may be woken once more.
+// remove undoes add.
 func (t *bookmarkTimer) remove(w *intervalWatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,8 +184,7 @@ func (g *bookmarkGroup) first(now time.Time) time.Time {
 	return now.Add(g.interval - elapsed)
 }
 
-// bookmarkGroups is a heap: the group that is due next comes first. It implements
-// heap.Interface.
+// bookmarkGroups is a heap, a heap.Interface: the group that is due next comes first.
 type bookmarkGroups []*bookmarkGroup
 
 func (h bookmarkGroups) Len() int           { return len(h) }

@@ -2,8 +2,9 @@
 // Kubernetes' handler chain. Authentication, authorization, audit, fairness and deadlines
 // are done when a request arrives here.
 //
-// A request that the package cannot answer byte for byte as Kubernetes would is passed on
-// to Kubernetes' own handler, never approximated. Each has a passReason, which is counted.
+// A read that the package cannot answer byte for byte as Kubernetes would is passed on, never
+// approximated. Kubernetes' own handler answers it, or the upstream of a replica. Each has a
+// passReason, which is counted. In a storm the package itself rejects some reads with 429.
 //
 //	request ─► Tier.Wrap ─► parse: route, path, parameters, form ──► passReason ─► next
 //	                          │ query                                    ▲
@@ -14,10 +15,10 @@
 //	                                       watchSource ◄─ a pull worker asks
 //
 // A Tier has a Route for each resource and version, and a Route an encode.Form for each
-// wire form that was asked for. Only Shared is common to all routes.
+// wire form that was asked for. A SharedConfig is common to all routes.
 //
-// The caller constructs the tier and its routes, calls the setters before the first
-// request, and runs Warm. That is package serve, and package crd for custom resources. The
-// package finds no objects itself: an Objects does. It is not for writes. Objects are
-// decoded only where their bytes in a form are not there yet.
+// Package tiermount constructs the tier and the routes of built-in resources. Package crd
+// makes the routes of custom resources. Package program runs Warm. This package finds no objects
+// itself: an Objects does. It is not for writes. Objects are decoded only if their bytes in a
+// form are not there yet.
 package read

@@ -32,9 +32,9 @@ type failureLine struct {
 }
 
 // failureLog logs encoders that fail, at most one line per source and failurePeriod.
-// An encoder fails if its output does not have the shape that the form expects. This is
-// the only guard of byte equality, so a failure must not pass unseen. Each failure is
-// counted besides, by Metrics.
+// An encoder fails if it returns an error or panics, or if its output does not have the shape
+// that the form expects. The check of the shape guards byte equality, so a failure must not
+// pass unseen. Metrics count each failure besides.
 //
 // The log remembers maxFailureSources sources at most. All others share one line per
 // failurePeriod. The lock is a leaf: nothing is called while it is held.
@@ -117,8 +117,8 @@ func (q *query) failureSource() failureSource {
 	return s
 }
 
-// passOnEncoding reports a failure of an encoder and passes the request on. Nothing of
-// the answer has been sent.
+// passOnEncoding reports a failure of an encoder, and returns the reason to pass the request
+// on. Nothing of the answer has been sent.
 func (q *query) passOnEncoding(err error) passReason {
 	return q.passOnForm(q.failureSource().form, err)
 }

@@ -16,8 +16,8 @@ const (
 	planHeader    = "X-Millrace-Plan"
 )
 
-// describe says how the objects of a list were found. If the request has no selectors,
-// or the client may list without them, it also says how many objects were looked at.
+// describe says how the objects of a list were found. If the request has no selectors, or the
+// client may list without them, it also says how many objects the scope and the path have.
 func (q *query) describe(ctx context.Context, page *cache.Page) string {
 	plan := &page.Plan
 	text := string(plan.Path)
@@ -36,8 +36,8 @@ func (q *query) selects() bool {
 	return o.LabelSelector != nil && !o.LabelSelector.Empty() || o.FieldSelector != nil && !o.FieldSelector.Empty() || q.shard != nil
 }
 
-// mayListAll reports whether the client may send the same request without its selectors,
-// because authorization may depend on them.
+// mayListAll reports whether the client may send the same request without its selectors.
+// Authorization may depend on them. It returns false before SetAuthorizer.
 func (q *query) mayListAll(ctx context.Context) bool {
 	decider := q.tier.authorizer.Load()
 	info, ok := request.RequestInfoFrom(ctx)

@@ -21,7 +21,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/transcode"
 )
 
-// newForm makes a form. It returns nil for a form that the tier leaves to Kubernetes.
+// newForm makes a form. Without an error it returns nil for a form that the tier leaves to
+// Kubernetes.
 func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	if r.isVerbatim() {
 		return r.newVerbatimForm(key), nil
@@ -231,7 +232,8 @@ type table struct {
 	route   *Route
 	version schema.GroupVersion
 	options metav1.TableOptions
-	rows    *tablerow.Builder
+	// rows makes the templates of rows.
+	rows *tablerow.Builder
 }
 
 // list makes the table of a list. Forms only use it for lists without objects, to learn

@@ -11,7 +11,8 @@ import (
 )
 
 // This file is the guard at the encoder: an object whose conversion or encoding panics is one
-// whose encoder fails. So a GET or LIST of it is passed on, and a watch gets an ERROR event.
+// whose encoder fails. So a GET, or a LIST before its first byte, is passed on. A watch gets an
+// ERROR event.
 
 // guardedEncoder returns panics of an encoder as errors.
 type guardedEncoder struct {

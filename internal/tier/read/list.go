@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// list answers a LIST.
+// list answers a LIST, or returns the reason to pass the request on.
 func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
 	if !q.route.cfg.Objects.CoversPredicate(&opts.Predicate) {
@@ -77,7 +77,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 }
 
 // storageOptions translates the request for storage, as Kubernetes' registries do. A field
-// selector by name becomes the look-up of one key.
+// selector by name becomes the lookup of one key.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry.Store.ListPredicate; compare at each upgrade.
 func (q *query) storageOptions() (key string, opts storage.ListOptions) {

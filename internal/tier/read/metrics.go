@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// Metrics of the read tier. They are safe for concurrent use.
+// Metrics are the metrics of the read tier. They are safe for concurrent use.
 type Metrics struct {
 	answered  *metrics.CounterVec
 	passedOn  *metrics.CounterVec
@@ -23,8 +23,8 @@ type Metrics struct {
 	expired   *metrics.Counter
 	takenOver *metrics.Counter
 	aborted   *metrics.CounterVec
-	// bookmarks counts requested bookmarks. The two below are its children, because a
-	// look-up by label costs as much as the bookmark.
+	// bookmarks counts requested bookmarks. The two below are its children: they are kept
+	// because a lookup by label costs as much as the bookmark.
 	bookmarks                            *metrics.CounterVec
 	intervalBookmarks, revisionBookmarks metrics.CounterMetric
 }
@@ -100,9 +100,10 @@ func (m *Metrics) countExpired(gr schema.GroupResource) {
 	cachermetrics.TerminatedWatchersCounter.WithLabelValues(gr.Group, gr.Resource).Inc()
 }
 
-// observe wraps a response so that Kubernetes' own request metrics count it, as they count
-// its handlers' (InstrumentHandlerFunc). The caller calls the returned function at the end
-// of the answer, with the number of bytes that did not go through the returned writer.
+// observe counts a request as answered, and wraps its response for Kubernetes' own request
+// metrics, as these wrap the responses of Kubernetes' handlers (InstrumentHandlerFunc). The
+// caller calls observed at the end of the answer, with the number of bytes that did not go
+// through the returned writer. That also adds the request to the accounts.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/metrics.InstrumentHandlerFunc; compare at each upgrade.
 func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (_ http.ResponseWriter, observed func(written int64)) {

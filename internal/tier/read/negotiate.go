@@ -23,7 +23,7 @@ const (
 	kindList     = "PartialObjectMetadataList"
 )
 
-// negotiate chooses the form, by the rules of Kubernetes' endpoints.
+// negotiate chooses the form and the content coding, by the rules of Kubernetes' endpoints.
 func (q *query) negotiate(req *http.Request) passReason {
 	cfg := &q.route.cfg
 	if !q.routable(req.Header.Get("Accept")) {
@@ -160,8 +160,8 @@ func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 }
 
 // routable reports whether Kubernetes' router would hand the request to a handler. The router
-// knows no media ranges but */*, so one of the words must be a media type that the version
-// serves. Requests for custom resources pass no router.
+// knows no media ranges but */*. So one of the words must be */* or a media type that the
+// version serves. Requests for custom resources pass no router.
 //
 // Upstream: github.com/emicklei/go-restful/v3.Route.matchesAccept; compare at each upgrade.
 func (q *query) routable(accept string) bool {

@@ -83,8 +83,9 @@ func (q *query) parseShard() bool {
 	return err == nil
 }
 
-// checkName checks the name of the request against the field selector. The name comes from
-// that selector, or else from the path of a watch.
+// checkName checks the name in the RequestInfo against the field selector. RequestInfo has the
+// name from that selector, or else from the path of a watch. In the latter case checkName sets
+// the selector if there is none.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers.listOpts; compare at each upgrade.
 func (q *query) checkName(name string) passReason {
@@ -118,7 +119,8 @@ func (q *query) isWatchOptions() bool {
 	return err == nil && (o.Watch || q.legacyWatchPath)
 }
 
-// getOptions parses the parameters of a GET. Kubernetes reads no others than these.
+// getOptions parses the parameters of a GET. It leaves those to Kubernetes that change more than
+// the resource version.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers.GetResource; compare at each upgrade.
 func (q *query) getOptions(values url.Values) passReason {

@@ -6,9 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// passReason is why a request goes to Kubernetes' handlers. The values are labels of a
-// metric and are documented in docs/guarantees.md. The empty reason means that the tier
-// answers.
+// passReason is why a request goes to Kubernetes' handlers, or to a replica's upstream. The
+// values are labels of a metric and are documented in docs/guarantees.md. The empty reason
+// means that the tier answers.
 type passReason string
 
 const (
@@ -24,14 +24,15 @@ const (
 	passedParameter passReason = "parameter"
 	// passedSelector: the attributes of objects do not answer the selector.
 	passedSelector passReason = "selector"
-	// passedAccept: the form is YAML or an indented table, or none is acceptable.
+	// passedAccept: the tier does not make the form, such as YAML or an indented table, or no
+	// form is acceptable.
 	passedAccept passReason = "accept"
 	// passedAudit: the audit policy logs response bodies.
 	passedAudit passReason = "audit"
-	// passedOpaque: a selected object is unreadable, or the handler alters it on its way
-	// out.
+	// passedOpaque: an object that the answer may need is opaque. A watch may need every
+	// object of its resource.
 	passedOpaque passReason = "odd-object"
-	// passedHistory: the cache no longer has the revision.
+	// passedHistory: the cache lacks the revision, or the events after it.
 	passedHistory passReason = "history"
 	// passedLoading: the cache does not hold the resource yet.
 	passedLoading passReason = "loading"
@@ -67,11 +68,12 @@ const (
 	passedSkewBookmark passReason = "skew-bookmark"
 )
 
-// passReasonOf returns the reason for an error of Objects that another server may not have.
-// It returns "" for errors that are answers. Under version skew no error is an answer,
-// because the other server may use other words. While a read waited, its definition may
-// have changed. What was found then may be newer than the definition, and is left to the
-// next definition.
+// passReasonOf returns the reason to pass on a read for which Objects has returned err, which
+// may be nil. It returns "" if there is no error, or if the error is the answer. Under version
+// skew no error is an answer, because the other server may use other words.
+//
+// While a read waited, its definition may have changed. Objects that are newer than the
+// definition are left to the next definition.
 func (q *query) passReasonOf(err error) passReason {
 	switch {
 	case q.route.isRetired():

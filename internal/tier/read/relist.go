@@ -53,8 +53,8 @@ func requiresValue(l labels.Selector, f fields.Selector) bool {
 	return false
 }
 
-// rejectInStorm records a LIST or WATCH that begins, unless it names one object. If it comes too
-// early in a storm, it is answered with 429 and rejectInStorm returns true.
+// rejectInStorm records a LIST or WATCH that begins. If it comes too early in a storm,
+// rejectInStorm answers with 429 and returns true. It ignores a GET.
 func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	lists := q.tier.lists
 	if lists == nil || q.name != "" {

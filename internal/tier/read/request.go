@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// query is one request that the tier can answer. It is used by the request's goroutine; a
-// watch's query also by the workers of its connection, one goroutine at a time.
+// query is one request that the tier may answer. The request's goroutine uses it, and for a
+// watch also the workers of its connection, one goroutine at a time.
 type query struct {
 	tier    *Tier
 	route   *Route
@@ -32,7 +32,8 @@ type query struct {
 	firstForm *encode.Form
 	// namespace and name are "" for requests that name none.
 	namespace, name string
-	// isWatch tells a WATCH from a LIST.
+	// isWatch says that the request is a WATCH. Otherwise it is a GET if it has a name, and
+	// else a LIST.
 	isWatch bool
 	// legacyWatchPath tells a watch by the deprecated path /watch/ from one by the parameter
 	// watch.
@@ -51,7 +52,8 @@ type query struct {
 	bookmarks bookmarkRequest
 	// resourceVersion is the parameter of a GET.
 	resourceVersion string
-	encoding        encode.Encoding
+	// encoding is the content coding that the answer has, if it is long enough.
+	encoding encode.Encoding
 }
 
 // parse decides whether the tier answers a request. If audit is the only reason against
@@ -93,7 +95,8 @@ func (t *Tier) parse(req *http.Request) (*query, passReason) {
 
 var verbs = map[string]bool{"get": true, "list": true, "watch": true}
 
-// path checks that the request has the path under which Kubernetes installs it.
+// path checks that the request has the path under which Kubernetes installs it. It sets isWatch
+// and legacyWatchPath.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (q *query) path(req *http.Request, info *request.RequestInfo) passReason {
@@ -128,7 +131,7 @@ func validSegments(words ...string) bool {
 	return true
 }
 
-// parameters parses the query string raw.
+// parameters parses the query string raw. infoName is the name in the request's RequestInfo.
 func (q *query) parameters(raw, infoName string) passReason {
 	values := url.Values{}
 	if raw != "" {

@@ -26,7 +26,7 @@ func (q *query) verb() string {
 	return "LIST"
 }
 
-// warn adds the warning of a deprecated version to the answer.
+// warn adds the route's warnings to the answer.
 func (q *query) warn(req *http.Request) {
 	for _, text := range q.route.warnings() {
 		warning.AddWarning(req.Context(), "", text)
@@ -40,7 +40,7 @@ func writeError(err error, cfg *RouteConfig, w http.ResponseWriter, req *http.Re
 	responsewriters.ErrorNegotiated(err, cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
 }
 
-// writeHeaders writes the headers of an answer.
+// writeHeaders writes the headers of an answer with objects.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject; compare at each upgrade.
 func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
@@ -55,8 +55,8 @@ func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding 
 }
 
 const (
-	// A client must take deadlineBytes within stallTime, or it is cut off. Its request holds a
-	// segment, a seat of its priority level and a stream.
+	// The client of a LIST must take deadlineBytes within stallTime, or it is cut off. Its
+	// request holds a segment, a seat of its priority level and a stream.
 	deadlineBytes = 256 << 10
 	stallTime     = 20 * time.Second
 	// deadlineRenewal is how old a deadline gets before it is extended. Each extension
@@ -73,10 +73,13 @@ type deadlineWriter struct {
 	w        http.ResponseWriter
 	req      *http.Request
 	encoding encode.Encoding
-	begun    bool
+	// begun says that the headers were written.
+	begun bool
 	// broken says that a write failed: the client went away or was cut off.
-	broken   bool
-	written  int
+	broken bool
+	// written is the number of bytes of the answer so far.
+	written int
+	// deadline is the connection's. It is zero if none was set.
 	deadline time.Time
 }
 

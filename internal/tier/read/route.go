@@ -37,22 +37,22 @@ type Objects interface {
 	EncodeForStorage(*entry.Entry) ([]byte, error)
 	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
 	// which revision it has seen everything. Expired is the error for a watch that cannot
-	// continue after that revision. Ahead is the error for a watch that waits for a
+	// continue after a revision. Ahead is the error for a watch that waits for a
 	// revision that etcd does not have. It is nil if etcd has that revision or does not
-	// answer.
+	// answer. named is the revision in the client's words.
 	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error)
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
 	Ahead(ctx context.Context, after int64, named string) error
-	// Progress says up to which revision the resource has followed etcd. Notify calls
-	// reached once that is revision (cache.Consistent.Notify).
+	// Progress says up to which revision the cache has followed etcd. Notify calls reached
+	// once the progress is at least revision (cache.Consistent.Notify).
 	Progress() *cache.Progress
 	Notify(revision int64, reached func()) (cancel func())
 	// NewList makes an empty list of what Decode returns.
 	NewList() runtime.Object
 	// Prefix begins the keys.
 	Prefix() string
-	// Resource is where the objects are.
+	// Resource is the cached resource.
 	Resource() *cache.Resource
 }
 
@@ -83,7 +83,7 @@ type RouteConfig struct {
 	// Hub dispatches events. All versions of a resource share it. If it is nil, watches
 	// are passed on.
 	Hub *watch.Hub
-	// Converter is set for resources that a webhook converts to the version.
+	// Converter is set if a webhook may convert objects to the version.
 	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
@@ -101,8 +101,8 @@ type SharedConfig struct {
 	Budget *encode.Budget
 	// RecentFrames keeps the newest frames of watches.
 	RecentFrames *encode.RecentFrames
-	// Proofs remembers which objects need not be encoded by Kubernetes. Nil means that all are
-	// encoded.
+	// Proofs remembers which objects need not be encoded by Kubernetes. Nil means that
+	// Kubernetes encodes all.
 	Proofs *transcode.Proofs
 	// Accounts keeps an account of each watch. Nil keeps none.
 	Accounts *slo.Watches
@@ -117,7 +117,7 @@ type SharedConfig struct {
 	// MinTimeout is the shortest duration of a watch whose request names none. The
 	// longest is twice as long.
 	MinTimeout time.Duration
-	// Skew is set at a replica.
+	// Skew is what a replica knows of its upstream's version. It is nil at a server.
 	Skew *Skew
 	// Depth returns how many replicas the events of a watch come through, this one included.
 	// Nil means none.
@@ -141,17 +141,21 @@ type Custom struct {
 // first asked for, and stay: there are few combinations, and memos find their slots by
 // the form.
 type Route struct {
-	cfg  RouteConfig
+	cfg RouteConfig
+	// root is the path of the API version, as in "/apis/apps/v1".
 	root string
 	// name is the resource's name in accounts and logs, as in "deployments.apps".
-	name       string
+	name string
+	// mediaTypes are the media types that the serializer supports.
 	mediaTypes []string
+	// normalizer is nil if Transcode is.
 	normalizer *transcode.Normalizer
 
 	mu struct {
 		sync.RWMutex
 		forms map[formKey]*routeForm
 	}
+	// watches are the watches of the route that follow.
 	watches watchSet
 }
 
@@ -258,12 +262,12 @@ func (r *Route) servesVerb(verb string) bool {
 	return r.cfg.Lists
 }
 
-// path returns the path under which Kubernetes installs the request. verb is "" or
-// "/watch".
+// path returns the path under which Kubernetes installs a request. prefix is "", or "/watch" for
+// the deprecated watches. namespace and name are "" for none.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
-func (r *Route) path(verb, namespace, name string) string {
-	p := r.root + verb
+func (r *Route) path(prefix, namespace, name string) string {
+	p := r.root + prefix
 	if namespace != "" {
 		p += "/namespaces/" + namespace
 	}
@@ -275,7 +279,7 @@ func (r *Route) path(verb, namespace, name string) string {
 }
 
 // key returns the key that registries use for an object, for a namespace, or for the
-// resource.
+// resource. namespace and name are "" for none.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyFunc; compare at each upgrade.
 func (r *Route) key(namespace, name string) string {

@@ -9,14 +9,15 @@ import (
 	"github.com/millrace/millrace/internal/tier/cache"
 )
 
-// staleHeader says of an answer how old it may be, in whole seconds rounded up, as in "5s". It is in no answer
-// that is proven to be new.
+// staleHeader says of an answer how old it may be, in whole seconds rounded up, as in "5s". It
+// is in no answer that is proven to be new.
 const staleHeader = "X-Millrace-Stale"
 
-// staleness lets a GET or LIST without a version be answered with a state that is not
-// the newest, if the server may do that. The Staleness is nil if the answer must be new.
-func (q *query) staleness(ctx context.Context, version string) (context.Context, *cache.Staleness) {
-	if version != "" || !q.route.cfg.Shared.BoundedStaleness {
+// staleness lets a GET or LIST without a position be answered with a stale state, if the
+// server may do that. position is the resource version or the continue token, or "" for
+// neither. The Staleness is nil if the answer may not be stale.
+func (q *query) staleness(ctx context.Context, position string) (context.Context, *cache.Staleness) {
+	if position != "" || !q.route.cfg.Shared.BoundedStaleness {
 		return ctx, nil
 	}
 	return cache.WithStaleness(ctx)

@@ -28,20 +28,24 @@ type Tier struct {
 	// passedOnElsewhere is Config.PassedOnElsewhere.
 	passedOnElsewhere bool
 
+	// routes has the routes of SetRoutes.
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds the routes of custom resources. It is nil before SetFinder.
 	custom atomic.Pointer[Finder]
 	// authorizer decides which clients may know the number of objects beyond the objects
 	// that a list selects.
 	authorizer atomic.Pointer[authorizer.UnconditionalAuthorizer]
-	// answering counts requests that are being answered from bytes.
+	// answering counts requests that are being answered from bytes. A watch is counted until
+	// its session is prepared.
 	answering atomic.Int64
 	// warming says that Warm is encoding.
 	warming atomic.Bool
 	// shutdown starts, once, the goroutine that drains all watches at the server's shutdown.
 	shutdown sync.Once
-	watches  watchSet
-	// historyWatches counts the watches that are passed on for lack of events in the cache.
+	// watches are the watches that follow.
+	watches watchSet
+	// historyWatches counts the watches that another server sends now because the cache
+	// lacks their events.
 	historyWatches atomic.Int64
 	// drainTime is Config.DrainTime.
 	drainTime time.Duration
@@ -62,8 +66,8 @@ type Config struct {
 	// Clock bounds how often a failure is logged. Nil means the real clock.
 	Clock clock.PassiveClock
 	// PassedOnElsewhere says that another process answers what is passed on. Accounts then
-	// know no CPU of such requests, because their time is spent waiting. Watches that are
-	// passed on are taken over when the cache has come as far.
+	// know no CPU of such requests, because their time is spent waiting. Watches that were
+	// passed on for a reason of takenOverLater are taken over once the cache has come as far.
 	PassedOnElsewhere bool
 	// DrainTime bounds the time over which the ends of watches are spread at a shutdown.
 	// Zero ends all at the same time.
@@ -153,8 +157,8 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// answerCounted answers the request. If the route is a custom resource's, the definition is
-// kept from changing meanwhile.
+// answerCounted does answer's work. It counts the request with the route of a custom resource,
+// whose definition waits for it before it changes.
 func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReason {
 	if custom := q.route.cfg.Custom; custom != nil {
 		end, ok := custom.Begin()
@@ -166,7 +170,8 @@ func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReas
 	return q.answer(w, req)
 }
 
-// answer answers the request, or returns why Kubernetes must.
+// answer answers a GET or LIST, or prepares the session of a WATCH. Otherwise it returns why
+// Kubernetes must answer.
 func (q *query) answer(w http.ResponseWriter, req *http.Request) passReason {
 	switch {
 	case q.isWatch:

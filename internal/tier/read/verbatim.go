@@ -15,17 +15,17 @@ import (
 	"github.com/millrace/millrace/internal/wire/sentobject"
 )
 
-// A verbatim route answers for a server of another version with the bytes that this server has
-// sent. What these bytes do not have is passed on, and so is what servers of different
-// versions may do differently. What differs between versions is passed on for custom resources
-// as well. Their objects do not depend on the version: they are encoded as without skew. This
-// file has the rules.
+// A verbatim route answers for an upstream of another version with the bytes that the upstream
+// has sent. A read that these bytes do not answer is passed on, and so is one that servers of
+// different versions may answer differently. The latter holds for custom resources as well. But
+// their objects do not depend on the version, and are encoded as without skew. This file has
+// the rules.
 
 // Skew is what is known of the server whose objects a replica has.
 type Skew struct {
-	// Differs reports whether its minor version is another one.
+	// Differs reports whether that server's minor version differs from this program's.
 	Differs func() bool
-	// WatchLists reports whether the server has watches that begin with all objects. False
+	// WatchLists reports whether that server has watches that begin with all objects. False
 	// also means that it is not known.
 	WatchLists func() bool
 }
@@ -37,7 +37,8 @@ type Verbatim struct {
 	// Surroundings returns what that server sends around objects. It returns nil before
 	// that is known.
 	Surroundings func() *apifeed.Surroundings
-	// Follow starts to follow the objects in the format. It must not block.
+	// Follow starts to follow the objects in the format, unless they are followed. Each read
+	// calls it. It must not block.
 	Follow func()
 	// Protobuf is the route of the same objects in protobuf, beside this one of JSON. It is
 	// nil for kinds without protobuf, and for the route of protobuf itself.
@@ -167,8 +168,8 @@ func (q *query) skewedList(page *cache.Page, opts *storage.ListOptions) passReas
 	return ""
 }
 
-// endSkewed records the error that ends a watch under version skew. The client is not told: it
-// resumes, and the other server answers in its own words.
+// endSkewed records the error that ends a watch under version skew. The client is not sent the
+// error: it resumes, and the other server answers in its own words.
 func (s *watchSession) endSkewed(err error) {
 	var failure *encodingError
 	switch {
@@ -180,7 +181,8 @@ func (s *watchSession) endSkewed(err error) {
 	}
 }
 
-// bookmarkObject makes the object of a bookmark.
+// bookmarkObject makes the object of a bookmark. On a verbatim route it is made of one that the
+// other server has sent.
 func (q *query) bookmarkObject(revision int64, initialEventsEnd bool) (runtime.Object, error) {
 	if !q.route.isVerbatim() {
 		return q.route.cfg.Objects.Bookmark(revision, initialEventsEnd)

@@ -7,8 +7,8 @@ import (
 )
 
 // wakeSignal wakes an idle watch when its request, its route or the server ends. It also
-// wakes a watch that must leave, or whose schedule has something to do. Events wake the
-// watch by notify directly.
+// wakes a watch that must leave, or whose schedule has something to do. The cursor wakes the
+// watch for events without setting anything here.
 type wakeSignal struct {
 	// notify makes a worker ask the watch's source. It does not block.
 	notify func()
@@ -18,20 +18,23 @@ type wakeSignal struct {
 	leaving atomic.Bool
 	// goAway asks the client to open no more streams on the watch's connection, which
 	// connection names. It is nil if there is no way to ask, or no use in asking.
-	goAway      func()
-	connection  string
+	goAway     func()
+	connection string
+	// timer calls setDue when the schedule is due. stopContext stops the wait for the
+	// request's end. sets are the sets that may end the watch. start sets all three.
 	timer       *time.Timer
 	stopContext func() bool
 	sets        []*watchSet
 }
 
+// end makes the watch end immediately.
 func (s *wakeSignal) end() {
 	s.ended.Store(true)
 	s.notify()
 }
 
-// leaveConnection asks the client for another connection first. The client must read that
-// before the end of the watch, or it would open the next watch here.
+// leaveConnection makes the watch leave. It first asks the client for another connection. The
+// client must read that before the end of the watch, or it would open the next watch here.
 func (s *wakeSignal) leaveConnection() {
 	if s.goAway != nil {
 		s.goAway()
@@ -47,11 +50,11 @@ func (s *wakeSignal) setDue() {
 
 // start begins to wait for the end of ctx and of the sets, and for the schedule, whose first
 // time is after pause.
-func (s *wakeSignal) start(ctx context.Context, pause time.Duration, endings ...*watchSet) {
+func (s *wakeSignal) start(ctx context.Context, pause time.Duration, sets ...*watchSet) {
 	s.timer = time.AfterFunc(pause, s.setDue)
 	s.stopContext = context.AfterFunc(ctx, s.end)
-	s.sets = endings
-	for _, e := range endings {
+	s.sets = sets
+	for _, e := range sets {
 		e.add(s)
 	}
 }

@@ -10,11 +10,12 @@ import (
 
 // Warming encodes what many clients list before they ask: after a start, when the cache was
 // loaded again, and after changes. It runs while no request is answered, one leaf at a time, for
-// forms that are hot. A form is hot for a while after a LIST has asked for it. After a start the
+// forms of built-in resources that are hot.
+//
+// A form is hot for a while after a LIST without selectors has asked for it. After a start the
 // two forms that clients of Kubernetes use are hot too. But until a LIST asks for them they are
-// not encoded again while the resource changes. In the first pass, and while the resource does
-// not change, what is encoded is compressed for gzip too: clients in Go ask for that in each
-// LIST.
+// not encoded again while the resource changes. The first pass, and later ones while the resource
+// does not change, also compress for gzip, which clients in Go ask for in each LIST.
 //
 // Once an object is found that an older version stored, all objects of its resource are
 // normalized too, once and even beyond the budget (transcode.Normalizer). That is most
@@ -36,7 +37,7 @@ const (
 	minWarmObjects = 200
 )
 
-// hotness says when a LIST last asked for a form, or was last expected to ask.
+// hotness says when a LIST without selectors last asked for a form, or was expected to.
 type hotness struct {
 	// last is in Unix nanoseconds.
 	last atomic.Int64
@@ -55,6 +56,7 @@ func (h *hotness) touch(now time.Time) {
 	}
 }
 
+// hot reports whether the form is to be warmed.
 func (h *hotness) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotPeriod) }
 
 // Warm keeps hot forms encoded until the context ends.
@@ -96,7 +98,7 @@ func (t *Tier) Warm(ctx context.Context) {
 
 // warmState is what Warm remembers of a route between passes.
 type warmState struct {
-	// revision was the resource's newest at the last pass.
+	// revision is that of the resource's snapshot at the last pass.
 	revision int64
 	// warmed is when a pass last encoded. It is zero before the first pass.
 	warmed time.Time
@@ -119,7 +121,8 @@ func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	return true, quiet || first
 }
 
-// hotForms returns the hot forms of lists. Tables are not warmed.
+// hotForms returns the hot forms of lists except tables, which are not warmed. ahead includes
+// forms that no LIST has asked for yet.
 func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -132,8 +135,9 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	return hot
 }
 
-// warmForm calls warm, of one form, for all leaves of a resource. It stops when the budget's share
-// for warming is used up or the context ends.
+// warmForm calls warm, of one form, for all leaves of a resource. It stops when warm returns
+// false or an error, or when the context ends. It does nothing for a resource that is small or
+// has opaque objects.
 func (t *Tier) warmForm(ctx context.Context, r *Route, warm func(run encode.EntryRun, stored int64) (more bool, err error)) {
 	snapshot := r.cfg.Objects.Resource().Snapshot()
 	if snapshot.Len() < minWarmObjects || snapshot.Opaque > 0 {
@@ -153,7 +157,7 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, warm func(run encode.Entr
 }
 
 // normalizeAhead finds the normal forms of a resource's objects, of which some were stored by an
-// older version. It returns false if the context has ended before.
+// older version. It returns false if the context ended first.
 func (t *Tier) normalizeAhead(ctx context.Context, r *Route) bool {
 	f := r.normalizingForm()
 	if f == nil {

@@ -22,8 +22,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// watch prepares a WATCH. Wrap serves its session afterwards. An error about a well-formed
-// request is sent as an ERROR event, as Kubernetes does.
+// watch prepares the session of a WATCH, which Wrap serves afterwards, or returns the reason to
+// pass the request on. An error about a well-formed request is sent as an ERROR event, as
+// Kubernetes does.
 func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	if err := q.bookmarks.check(q.options.AllowWatchBookmarks); err != nil {
 		q.answerError(w, req, err)
@@ -36,12 +37,12 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
 	source := q.route.cfg.Objects
-	tells := source.CoversPredicate(&opts.Predicate)
-	if !tells && q.route.cfg.Converter == nil {
+	covers := source.CoversPredicate(&opts.Predicate)
+	if !covers && q.route.cfg.Converter == nil {
 		return passedSelector
 	}
 	begin, err := source.Begin(req.Context(), key, opts)
-	if !tells {
+	if !covers {
 		if err == nil {
 			q.convertInitial(req, &begin)
 		}
@@ -124,8 +125,8 @@ func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 	return p
 }
 
-// findInitial finds the objects with which the watch begins. It returns false if one of
-// them is opaque.
+// findInitial finds the objects with which the watch begins, if it begins with any, and drops
+// the snapshot. It returns false if the objects cannot be sent because one is opaque.
 func (s *watchSession) findInitial(filter *watch.Filter) bool {
 	if s.startPoint.Initial == nil {
 		return true
@@ -159,28 +160,34 @@ type watchSession struct {
 	query *query
 	req   *http.Request
 	w     http.ResponseWriter
-	// endObservation ends the observation of w by Kubernetes' metrics.
+	// endObservation is what observe has returned.
 	endObservation func(written int64)
 	// written counts the bytes that Kubernetes' metrics do not see.
 	written int64
-	flush   func()
-	puller  pull.Puller
+	// flush flushes w. It is set with the headers.
+	flush  func()
+	puller pull.Puller
 
 	startPoint cache.StartPoint
-	initial    *cache.Result
-	// initialBytes counts the bytes up to the end of the initial events.
+	// initial are the objects with which the watch begins. It is nil once they are sent, and
+	// if there are none to send.
+	initial *cache.Result
+	// initialBytes counts the bytes of the initial events.
 	initialBytes int
-	err          error
+	// err is why the watch ends before it follows. It is nil if the watch follows.
+	err error
 
+	// cursor is nil if the watch does not follow.
 	cursor *watch.Cursor
 	// account is nil if no accounts are kept.
-	account  *slo.Watch
+	account *slo.Watch
+	// out makes the frames. It is set with the headers.
 	out      encode.Stream
 	schedule schedule
 	wake     wakeSignal
 	// requested is nil if the client asks for no bookmarks by name.
 	requested *requestedBookmarks
-	// broken says that the client went away.
+	// broken says that a write or Pull failed, as when the client went away.
 	broken bool
 }
 
@@ -192,10 +199,10 @@ type watchSession struct {
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers.handleWatch; compare at each upgrade.
 func (s *watchSession) serve() {
 	task := routine.TaskFrom(s.req.Context())
-	left := false
+	handedOver := false
 	defer func() {
 		flowcontrol.WatchInitialized(s.req.Context())
-		if !left {
+		if !handedOver {
 			s.close()
 		}
 	}()
@@ -204,7 +211,7 @@ func (s *watchSession) serve() {
 	switch {
 	case s.err != nil:
 	case task != nil:
-		task.Func, left = s.serveFollowing, true
+		task.Func, handedOver = s.serveFollowing, true
 		return
 	default:
 		flowcontrol.WatchInitialized(s.req.Context())
@@ -226,7 +233,7 @@ func (s *watchSession) recordLongRunning(serve func()) {
 	endpointmetrics.RecordLongRunning(s.req, info, endpointmetrics.APIServerComponent, serve)
 }
 
-// start sends the headers and the initial events. If that fails the watch ends.
+// start sends the headers and the initial events. If there is an error, it ends the watch.
 func (s *watchSession) start() {
 	s.sendHeaders()
 	if s.err == nil {
@@ -273,7 +280,7 @@ func (s *watchSession) sendHeaders() {
 	s.out = encode.Stream{Form: q.form, Head: q.firstForm, Writer: s, Encoding: q.encoding, Observe: q.sizeObserver()}
 }
 
-// Write implements io.Writer for initial events, bookmarks and the end.
+// Write implements io.Writer for initial events, ordinary bookmarks and the end.
 func (s *watchSession) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil

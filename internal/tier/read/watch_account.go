@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// openAccount opens the account of a watch. Its cursor is open.
+// openAccount opens the account of a watch whose cursor is open, if accounts are kept.
 func (s *watchSession) openAccount(filter *watch.Filter) {
 	q := s.query
 	if q.route.cfg.Shared.Accounts == nil {
@@ -37,7 +37,8 @@ func eachArrival(changes []encode.Change, use func(a *entry.Arrival, n int)) {
 	}
 }
 
-// accountedSource is a watchSource with an account. It is told when its bytes are written.
+// accountedSource is a watchSource with an account. The connection tells it when its bytes are
+// written.
 type accountedSource struct {
 	// sendAccount stands first, so that it begins a cache line of the processor.
 	sendAccount slo.SendAccount

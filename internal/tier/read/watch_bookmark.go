@@ -35,7 +35,7 @@ func newRequestedBookmarks(r *bookmarkRequest, p pull.Puller, connection string)
 	return b
 }
 
-// wakeCursor is called by the cursor when it has events.
+// wakeCursor is the cursor's wake function.
 func (b *requestedBookmarks) wakeCursor() {
 	b.hasEvents.Store(true)
 	b.puller.Wake()
@@ -106,7 +106,7 @@ func (p *watchSource) appendRequested(segments [][]byte, more bool) ([][]byte, b
 }
 
 // takeRequested reports whether a bookmark is due, and notes that it is sent. A watch that
-// begins after a revision that was not reached yet is sent none before.
+// begins after a revision is sent none before that revision is reached.
 func (p *watchSource) takeRequested(r *requestedBookmarks) bool {
 	due := r.due.Swap(false)
 	switch {

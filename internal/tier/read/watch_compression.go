@@ -11,9 +11,11 @@ import (
 // Not every client that accepts gzip decodes an event when it comes. An InputStreamReader
 // over Java's GZIPInputStream hands out nothing before it has 8 KiB of text, and neither
 // does Python's GzipFile. Kubernetes' client for Python does not decode watches at all.
-// Such a client would miss the events of a quiet resource. So a plain watch is compressed
-// only if its client asks for that by CompressWatchHeader. Watch-lists are compressed
-// because Kubernetes does so, and their clients must expect it.
+// Such a client would miss the events of a quiet resource.
+//
+// So by default a plain watch is compressed only if its client asks for that by
+// CompressWatchHeader. Watch-lists are compressed because Kubernetes does so, and their
+// clients must expect it.
 type WatchCompression string
 
 const (

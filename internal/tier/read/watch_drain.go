@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// leavePause is the time between two watches that end at a shutdown: 200 a second, which
-	// is Kubernetes' rate. It is less if the shutdown would take longer than
-	// Config.DrainTime.
+	// leavePause is the time between two watches that leave at a shutdown: 200 a second, which
+	// is Kubernetes' rate. The time is shorter if all would take longer than Config.DrainTime.
 	leavePause = 5 * time.Millisecond
 	// spreadTick is the time between two turns of spread.
 	spreadTick = 10 * time.Millisecond
 )
 
-// drain ends all watches, one after the other, each after a bookmark. A client that gets
-// an event or a bookmark resumes where it was. A client whose watch ends immediately and
-// with nothing lists again (client-go's VeryShortWatchError). A client whose last event
-// is old may resume where another server no longer has history.
+// drain ends all watches, one after the other over DrainTime, each after a bookmark if its
+// client allows bookmarks. A client that gets an event or a bookmark resumes where it was. A
+// client whose watch ends immediately and with nothing lists again (client-go's
+// VeryShortWatchError). A client whose last event is old may resume where another server no
+// longer has history.
 //
-// Clients that do not read are cut off in the end.
+// At the end of DrainTime the watches of clients that do not read end too.
 func (t *Tier) drain() {
 	began := time.Now()
 	leaving := t.watches.startLeaving()
@@ -34,7 +34,8 @@ func (t *Tier) drain() {
 	t.watches.end()
 }
 
-// Watches returns the number of watches that SendAway could end.
+// Watches returns the number of watches on connections that have a way to ask the client for
+// another connection.
 func (t *Tier) Watches() int { return t.watches.movableLen() }
 
 // SendAway asks clients that have some watches together to open another connection, spread

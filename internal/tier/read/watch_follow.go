@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/tier/watch"
 )
 
-// errWatchEnded ends a watch without an event: its time is over, or its request or the
-// server ends.
+// errWatchEnded ends a watch without an event for the reason: its time is over, it leaves, or
+// its request, its route or the server ends.
 var errWatchEnded = errors.New("watch ended")
 
 // sendInitial sends the initial events. If the client asked for them by sendInitialEvents
@@ -66,8 +66,9 @@ func (s *watchSession) follow() error {
 	return s.followPulled()
 }
 
-// runSchedule does what is due. Bookmarks wait until all events are sent. A client whose
-// revision is ahead of the cache's is sent none. reached and more are as in watchSource.
+// runSchedule does what is due, and returns why the watch ends, or nil. Bookmarks wait until all
+// events are sent. A client whose revision is ahead of the cache's is sent none. reached and
+// more are as in watchSource.
 func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) error {
 	t := &s.schedule
 	if !now.Before(t.deadline) {
@@ -105,10 +106,12 @@ func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) erro
 const futureRevisionWait = 5 * time.Second
 
 // schedule says when a watch does something without an event. A zero time means never.
-// Each watch has a deadline. revisionCheck is when to ask about a revision ahead of the
-// cache.
 type schedule struct {
-	deadline, bookmark, revisionCheck time.Time
+	// deadline is when the watch ends. Each watch has one.
+	deadline time.Time
+	// bookmark is when the next ordinary bookmark is due. revisionCheck is when to ask about
+	// a revision ahead of the cache.
+	bookmark, revisionCheck time.Time
 }
 
 func (t *schedule) start(now time.Time, timeout time.Duration, bookmarks bool) {

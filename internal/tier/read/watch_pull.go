@@ -10,15 +10,15 @@ import (
 	"github.com/millrace/millrace/internal/wire/encode"
 )
 
-// followPulled lets pull workers take events from the watch. The request's
-// goroutine waits until the schedule is due or the watch ends.
+// followPulled lets pull workers take events from the watch until it ends. Meanwhile the
+// request's goroutine waits, and does what the schedule has due.
 func (s *watchSession) followPulled() error {
 	var all pull.Source
 	source := new(watchSource)
 	if all = source; s.account != nil {
-		x := new(accountedSource)
-		source, all = &x.watchSource, x
-		source.sendAccount = &x.sendAccount
+		accounted := new(accountedSource)
+		source, all = &accounted.watchSource, accounted
+		source.sendAccount = &accounted.sendAccount
 	}
 	source.watchSession = s
 	s.account.SetSendAccount(source.sendAccount)
@@ -40,7 +40,7 @@ func (s *watchSession) followPulled() error {
 	}
 }
 
-// changeBuffers hold the changes that are sent next. An idle watch has none.
+// changeBuffers are buffers of changes that are sent next. An idle watch has none.
 var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
 
 // watchSource gives the frames of a watch to the workers of its connection. It implements
@@ -51,8 +51,10 @@ type watchSource struct {
 	*watchSession
 	// sendAccount times the events. It is nil if no account is kept.
 	sendAccount *slo.SendAccount
-	buf         *[]encode.Change
-	changes     []encode.Change
+	// buf is the buffer of changes. It is nil if there are none.
+	buf *[]encode.Change
+	// changes are the changes of the batch that are not encoded for the connection yet.
+	changes []encode.Change
 	// more says that the cursor has events after changes.
 	more bool
 	// cursorErr ends the watch after changes.
@@ -65,7 +67,8 @@ type watchSource struct {
 	conversion *liveConversion
 	// converted says that changes need not wait any more.
 	converted bool
-	// err is why the watch ends. It is nil if the request's goroutine has something else to do.
+	// err is why the watch ends, once Next has returned io.EOF. It is nil if the request's
+	// goroutine has something else to do.
 	err error
 }
 

@@ -9,30 +9,31 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// watchSet is watches that may be ended together. After that it ends each added watch
-// immediately. The zero value is ready.
+// watchSet is watches that may be ended together. The zero value is ready.
 type watchSet struct {
 	mu struct {
 		sync.Mutex
 		watches map[*wakeSignal]struct{}
 		// movable is the number of watches with a goAway.
 		movable int
-		// leaving says that watches leave that are added, and over that they end.
-		leaving, over bool
+		// leaving says that a watch that is added leaves. ended says that it ends
+		// immediately.
+		leaving, ended bool
 	}
 }
 
+// add adds a watch. If the set is leaving or ended, the watch leaves or ends.
 func (e *watchSet) add(s *wakeSignal) {
 	if e.insert(s) {
 		s.leaveConnection()
 	}
 }
 
-// insert reports whether the watch has to leave immediately.
+// insert does add's work under the lock. It reports whether the watch has to leave.
 func (e *watchSet) insert(s *wakeSignal) (leaves bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.mu.over {
+	if e.mu.ended {
 		s.end()
 		return false
 	}
@@ -55,17 +56,18 @@ func (e *watchSet) remove(s *wakeSignal) {
 	delete(e.mu.watches, s)
 }
 
+// end ends all watches, and each watch that is added later.
 func (e *watchSet) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.mu.over = true
+	e.mu.ended = true
 	for s := range e.mu.watches {
 		s.end()
 	}
 }
 
-// startLeaving returns all watches, in no order. Watches that are added from now on leave
-// by themselves.
+// startLeaving returns all watches, in no order, for the caller to make them leave. Watches
+// that are added from now on leave by themselves.
 func (e *watchSet) startLeaving() []*wakeSignal {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +88,7 @@ func (e *watchSet) movableLen() int {
 }
 
 // someConnections returns the movable watches of some connections at random, about as many
-// as are asked for. Connections with many more are left out.
+// watches as are asked for. It leaves out connections with more than twice as many.
 func (e *watchSet) someConnections(watches int) (found [][]*wakeSignal) {
 	for _, connection := range e.byConnection() {
 		if watches <= 0 {
@@ -100,6 +102,7 @@ func (e *watchSet) someConnections(watches int) (found [][]*wakeSignal) {
 	return found
 }
 
+// byConnection returns the watches that can move and do not leave yet, by their connection.
 func (e *watchSet) byConnection() map[string][]*wakeSignal {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// takeOverPause is the time between two looks whether a watch can be taken over that is sent
-	// no event meanwhile.
+	// takeOverPause is the time between two attempts to take over a watch that is sent no event
+	// meanwhile.
 	takeOverPause = 250 * time.Millisecond
-	// maxHistoryWatches bounds the watches that the other server is asked for because the cache
+	// maxHistoryWatches bounds the watches that the other server sends now because the cache
 	// lacks their events. Further watches get 410: after a reload of the cache, all would come.
 	maxHistoryWatches = 128
 )
@@ -60,7 +60,7 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 		switch {
 		case p.panicked != nil:
 			panic(p.panicked) // as if the request's goroutine had looked
-		case value != nil && !p.mu.left:
+		case value != nil && !p.mu.closed:
 			panic(value)
 		}
 	}()
@@ -79,9 +79,9 @@ func (q *query) firstPosition() int64 {
 }
 
 // passedWatch is the answer of another server to a WATCH, on its way to the client. It knows up
-// to which revision the client has everything. As soon as the cache has that revision, a
-// session is opened that sends what follows, and the watch of the other server ends. No event
-// is sent twice, and none is missed.
+// to which revision the client has everything. As soon as the cache has that revision, the
+// watch of the other server ends. A session sends what follows, or the client resumes the watch
+// if it asks for bookmarks by name. No event is sent twice, and none is missed.
 //
 // Two goroutines use it: the request's, which writes events, and look's.
 type passedWatch struct {
@@ -105,15 +105,15 @@ type passedWatch struct {
 		position int64
 		// sent says that the client has got an event.
 		sent bool
-		// left says that nothing more of the other server's is sent. rest sends the rest; it is
-		// nil if the watch ends here.
-		left bool
-		rest *watchSession
+		// closed says that nothing more of the other server's answer is sent. rest then sends
+		// the rest of the watch. It is nil if the client resumes the watch.
+		closed bool
+		rest   *watchSession
 	}
 }
 
 // asked returns the request to the other server. It asks for bookmarks, which say how far
-// the client is, and for events that can be read.
+// the client is, and for events without a content coding.
 func (p *passedWatch) asked(ctx context.Context) *http.Request {
 	parameters := p.req.URL.Query()
 	parameters.Set("allowWatchBookmarks", "true")
@@ -145,16 +145,16 @@ func (p *passedWatch) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
-// errLeft ends the copying of a body whose rest is sent from here.
-var errLeft = errors.New("the rest of the watch is sent by the tier")
+// errClosed ends the copying of the other server's answer.
+var errClosed = errors.New("the rest of the watch is sent by the tier")
 
 // Write implements http.ResponseWriter. Events are sent when they are whole.
 func (p *passedWatch) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.mu.left:
-		return 0, errLeft
+	case p.mu.closed:
+		return 0, errClosed
 	case !p.mu.read:
 		return p.ResponseWriter.Write(b)
 	}
@@ -194,7 +194,7 @@ func (p *passedWatch) sendLocked(e *watchevent.Event) error {
 	return nil
 }
 
-// look takes the watch over when the cache has come as far as a client that is sent no event.
+// look tries to take the watch over, again and again, for a client that is sent no event.
 func (p *passedWatch) look(ctx context.Context) {
 	ticker := time.NewTicker(takeOverPause)
 	defer ticker.Stop()
@@ -214,10 +214,10 @@ func (p *passedWatch) takeOver() {
 	p.takeOverLocked()
 }
 
-// takeOverLocked opens a session that sends what follows, if the tier can, and leaves the other
-// server.
+// takeOverLocked opens a session that sends what follows, if the tier can, and ends the request
+// to the other server.
 func (p *passedWatch) takeOverLocked() {
-	if !p.mu.read || p.mu.left || p.mu.position == 0 {
+	if !p.mu.read || p.mu.closed || p.mu.position == 0 {
 		return
 	}
 	t, gvr := p.query.tier, p.query.route.cfg.Resource
@@ -239,7 +239,7 @@ func (p *passedWatch) takeOverLocked() {
 		q.session.close()
 		return
 	}
-	if p.mu.left = true; q.bookmarks.isZero() {
+	if p.mu.closed = true; q.bookmarks.isZero() {
 		p.mu.rest = q.session
 		t.metrics.takenOver.Inc()
 	} else {
@@ -255,8 +255,8 @@ func (p *passedWatch) resumed() *http.Request {
 	parameters.Del("resourceVersionMatch")
 	parameters.Del("sendInitialEvents")
 	if t := p.query.options.TimeoutSeconds; t != nil && *t > 0 {
-		left := time.Duration(*t)*time.Second - time.Since(p.began)
-		parameters.Set("timeoutSeconds", strconv.Itoa(max(1, int(math.Ceil(left.Seconds())))))
+		remaining := time.Duration(*t)*time.Second - time.Since(p.began)
+		parameters.Set("timeoutSeconds", strconv.Itoa(max(1, int(math.Ceil(remaining.Seconds())))))
 	}
 	return uncoded(p.req.Context(), p.req, parameters)
 }

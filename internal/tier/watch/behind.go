@@ -2,15 +2,13 @@ package watch
 
 import "time"
 
-// Behind returns the backlog of a watch: the number of events that its client was not
-// sent, and an estimate of their bytes as stored. oldest is when the oldest of them
-// became visible. All are zero if there is no backlog, or if the watch is lost. Behind
-// implements slo.Backlog.
+// Behind returns the backlog of a watch. events is how many its client has not been sent yet,
+// and bytes estimates their size as stored. oldest is when the oldest of them became visible.
+// All are zero if there is no backlog, or if the watch is lost. Behind implements slo.Backlog.
 //
-// sent is how many of the changes that Next has returned the client was sent. Changes
-// that are returned and not sent are at hand in the sender; they count. While the watch
-// still reads the part of the log before its subscription, every event of the resource
-// there counts. It is not known which ones the watch selects.
+// sent is the number of changes that Next has returned and the client was sent. A change that
+// was returned and not sent counts. While the watch catches up with its subscription, all
+// events of the resource that it has yet to read count. So the number is then an upper bound.
 //
 // Any goroutine may call Behind. It reads counts that the cursor keeps anyway, so sending
 // events costs no more for it.
@@ -33,7 +31,7 @@ func (c *Cursor) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	return events, events * meanBytes, oldest
 }
 
-// addReturned counts changes that Next returns while the watch catches up.
+// addReturned counts n changes that Next returns while the watch catches up.
 func (c *Cursor) addReturned(n int) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()

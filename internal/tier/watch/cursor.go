@@ -36,7 +36,8 @@ type Cursor struct {
 	// next is the number of the subscription's matches that the cursor has passed,
 	// counted from the first match that ever was. Hub.mu guards it.
 	next int64
-	// returned is the number of changes that Next has returned. Hub.mu guards it.
+	// returned is the number of changes that Next has returned, and of matches that it has
+	// left out because of after. Hub.mu guards it.
 	returned int64
 	// waitingIndex is the cursor's index in sub.waiting, or notWaiting. Hub.mu guards
 	// it.
@@ -45,10 +46,12 @@ type Cursor struct {
 
 const notWaiting = -1
 
-// Open begins a watch of the events with a revision above after. After each Next that left nothing,
-// wake is called once, when there is something to read or the place is lost. It must not
-// block. The error is cache.ErrExpired if the log does not reach back to the revision, or
-// ErrOpaque if there is an opaque event since.
+// Open begins a watch of the events with a revision above after. After a Next that left
+// nothing, wake is called once, when there is something to read or the place is lost. wake
+// must not block. The goroutine that writes the log calls it, with no lock of the hub.
+//
+// The error is cache.ErrExpired if the log does not reach back to the revision. It is
+// ErrOpaque if the resource had an opaque event since, in whatever scope.
 func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
 	at, _, err := h.log.Since(after)
 	if err != nil {
@@ -78,7 +81,7 @@ func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
 	return c, nil
 }
 
-// Close ends the watch. wake may be called once more.
+// Close ends the watch. A wake that has been decided on may still be called.
 func (c *Cursor) Close() {
 	h := c.hub
 	h.mu.Lock()
@@ -117,9 +120,9 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Next appends the next changes to changes. If more is true, the caller should call Next
-// again immediately. Otherwise the watch has seen everything, and its wake function will be
-// called. The error is cache.ErrExpired if the place is lost, or ErrOpaque. Changes that
-// were appended before an error are valid.
+// again immediately. Otherwise, if there is no error, the watch has seen everything, and wake
+// is called at the next change. The error is cache.ErrExpired if the place is lost, or
+// ErrOpaque. Changes that were appended before an error are valid.
 func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, err error) {
 	work := scratches.Get().(*scratch)
 	defer scratches.Put(work)
@@ -147,8 +150,8 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 	return changes, more && err == nil, err
 }
 
-// change returns an event as a watch shows it. A deletion, or an object that the watch
-// no longer selects, shows the object's previous version.
+// change returns an event as a watch shows it. An event of the class deleted shows the
+// object's previous version.
 func change(e *cache.Event, class eventClass) encode.Change {
 	shown := e.Entry
 	if class == deleted {
@@ -157,8 +160,8 @@ func change(e *cache.Event, class eventClass) encode.Change {
 	return encode.Change{Frames: e.Frames, Kind: class.eventType(), Entry: shown, Revision: e.Revision, Arrival: e.Arrival}
 }
 
-// readCatchUp reads events from before the subscription's begin. It leaves in work.events
-// the events of the matches that it returns.
+// readCatchUp reads the next events from before the subscription's begin. It leaves in
+// work.events the events of the matches that it returns.
 func (c *Cursor) readCatchUp(work *scratch) ([]match, error) {
 	position := c.catchUpPosition()
 	limit := min(batch, int(c.sub.from-position))
@@ -203,8 +206,8 @@ func (c *Cursor) readMatches(work *scratch) (found []match, more bool, err error
 	return found, more, nil
 }
 
-// takeMatches copies the next matches and passes them. Without more of them, it adds the
-// cursor to the waiting ones.
+// takeMatches appends the next matches to found and passes them. If there are no more, it adds
+// the cursor to the waiting ones.
 func (c *Cursor) takeMatches(found []match) (_ []match, more bool, err error) {
 	h, s := c.hub, c.sub
 	h.mu.Lock()

@@ -21,12 +21,13 @@ var ErrOpaque = errors.New("object is opaque")
 //
 // Events are dispatched in the goroutine that writes the log, under the log's lock. So a
 // subscription is always as complete as the log, and no queue lies between them that
-// could overflow. In return the dispatch delays the feed, and must be cheap. An event
-// costs one lookup for each label and field that some subscription requires a value of.
-// It also costs one match of selectors for each subscription that the lookups find.
-// Other subscriptions are not visited, unless they are unindexed or the event is opaque.
-// Watches that share a subscription add nothing to the dispatch but their wake function,
-// which is called after the log is unlocked.
+// could overflow. In return the dispatch delays the feed, and must be cheap.
+//
+// An event costs one or two lookups for each label and field that some subscription requires
+// a value of. It also costs one match of selectors for each subscription that the lookups
+// find. Other subscriptions are not visited, unless they are unindexed or the event is
+// opaque. Watches that share a subscription add nothing to the dispatch but their wake
+// function, which is called after the log is unlocked.
 //
 // A subscription stores positions of the log in place of events. So the log's bounds
 // hold for a slow watch too: it is lost with cache.ErrExpired and holds no memory.
@@ -46,15 +47,16 @@ type Hub struct {
 		subscriptions map[identity]*subscription
 		index         subscriptionIndex
 		// end is the position after the newest dispatched event. opaqueEnd is the position
-		// after the newest opaque one.
+		// after the newest opaque one, or that after a reset if it is newer.
 		end, opaqueEnd cache.Position
-		// woken are the cursors to wake in LogUnlocked. spareWoken is an empty slice, kept
-		// for its memory.
+		// woken are the cursors to wake in LogUnlocked. spareWoken is nil, or an empty slice
+		// that is kept for its memory.
 		woken, spareWoken []*Cursor
 	}
 }
 
-// NewHub makes the hub of a resource. A resource has one hub at most.
+// NewHub makes the hub of a resource, which follows the resource's log from now on. A resource
+// has one hub at most.
 func NewHub(r *cache.Resource) *Hub {
 	gr := r.GroupResource()
 	h := &Hub{

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// This file checks what the hub, its subscriptions and their index promise each other.
-// The checks run after each dispatch of a build with the tag invariants; the unit tests
-// run in such a build too (make invariants). An inconsistency is a programming error, so
-// it panics.
+// This file checks that the hub, its subscriptions and their index agree. The checks run
+// after each dispatch in builds with the tag invariants, and "make invariants" runs the unit
+// tests in such a build. An inconsistency is a programming error, so the check panics.
 
 // checkInvariantsLocked panics if subscriptions or their index are inconsistent.
 func (h *Hub) checkInvariantsLocked() {

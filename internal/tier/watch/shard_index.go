@@ -7,25 +7,25 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// shardIndex finds the subscriptions to shards that an event may concern, by the hashes
-// of the event's two versions. Many clients that share the events of a resource among
-// them then cost what one client of all events costs.
+// shardIndex finds the subscriptions to shards that hold a hash. An event is looked up by the
+// hashes of its two versions. So many clients that share the events of a resource cost the
+// dispatch about what one client of all events costs.
 //
 // It is an interval tree: the ranges of all subscriptions, sorted by their first hash. The
-// range in the middle is the root, and those on its two sides are its subtrees. Each range
-// knows the largest hash of its subtree, so a search skips subtrees that end below a hash.
-// A search looks at a number of ranges that is logarithmic, for each one that it finds.
-// Ranges may overlap, as they do while clients change the number of shards.
+// range in the middle is the root, and the ranges on its two sides are its subtrees. Each
+// range has the largest hash of its subtree, so a search skips subtrees that end below a hash.
+// For each range that a search finds, it looks at a logarithmic number of ranges. Ranges may
+// overlap, as they do while clients change the number of shards.
 //
 // A table of the intervals between all bounds, with the subscriptions of each, would have
-// a place for each pair of ranges that overlap. Clients choose the ranges, so it could
-// become large. The price of the sorted list is that a new subscription moves all
-// subscriptions after it. And the next search visits all ranges once, to set their
-// largest hashes.
+// a place for each pair of ranges that overlap. Clients choose the ranges, so the table could
+// become large. The price of the sorted list is that a new subscription moves all ranges
+// after its own. And the next search visits all ranges once, to set their largest hashes.
 type shardIndex struct {
+	// ranges are sorted by their first hash.
 	ranges []shardRange
-	// complete says that the largest hashes are set.
-	complete bool
+	// hasLargest says that the ranges' largest hashes are set.
+	hasLargest bool
 }
 
 // shardRange is one range of hashes of a subscription.
@@ -37,33 +37,33 @@ type shardRange struct {
 }
 
 // add merges the ranges of a subscription, of which there may be thousands, into the
-// others. It begins with the last ones, so that each range is moved once.
+// present ranges. It begins with the last ones, so that each range is moved once.
 func (x *shardIndex) add(s *subscription) {
-	added, others := s.Shard.Ranges(), len(x.ranges)
+	added, unmoved := s.Shard.Ranges(), len(x.ranges)
 	x.ranges = append(x.ranges, make([]shardRange, len(added))...)
 	for to := len(x.ranges) - 1; len(added) > 0; to-- {
-		if last := added[len(added)-1]; others == 0 || x.ranges[others-1].First <= last.First {
+		if last := added[len(added)-1]; unmoved == 0 || x.ranges[unmoved-1].First <= last.First {
 			x.ranges[to] = shardRange{HashRange: last, subscription: s}
 			added = added[:len(added)-1]
 		} else {
-			others--
-			x.ranges[to] = x.ranges[others]
+			unmoved--
+			x.ranges[to] = x.ranges[unmoved]
 		}
 	}
-	x.complete = false
+	x.hasLargest = false
 }
 
 // remove removes the ranges of a subscription.
 func (x *shardIndex) remove(s *subscription) {
 	x.ranges = slices.DeleteFunc(x.ranges, func(r shardRange) bool { return r.subscription == s })
-	x.complete = false
+	x.hasLargest = false
 }
 
 // visit calls use with the subscriptions that have a range which holds hash.
 func (x *shardIndex) visit(hash uint64, use func(*subscription)) {
-	if !x.complete {
+	if !x.hasLargest {
 		setLargest(x.ranges)
-		x.complete = true
+		x.hasLargest = true
 	}
 	visitRanges(x.ranges, hash, use)
 }
@@ -79,6 +79,7 @@ func setLargest(tree []shardRange) uint64 {
 	return root.largest
 }
 
+// visitRanges does visit's work in a subtree.
 func visitRanges(tree []shardRange, hash uint64, use func(*subscription)) {
 	for len(tree) > 0 {
 		middle := len(tree) / 2

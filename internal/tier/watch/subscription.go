@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// Filter is the set of objects that a watch shows.
+// Filter says which objects a watch shows.
 type Filter struct {
 	cache.Scope
 	// Labels and Fields select objects. Nil selects all.
@@ -85,8 +85,8 @@ const (
 	opaque
 )
 
-// classify returns an event's class. An object that becomes selected is added, one that
-// is no longer selected is deleted. The event must not be opaque.
+// classify returns an event's class, which is not opaque: nor must the event be. An object
+// that becomes selected is added, one that is no longer selected is deleted.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.convertToWatchEvent; compare at each upgrade.
 func (s *Filter) classify(e *cache.Event) eventClass {
@@ -102,7 +102,7 @@ func (s *Filter) classify(e *cache.Event) eventClass {
 	return unrelated
 }
 
-// eventType returns the type of a class of event in the API.
+// eventType returns the API's type of an added, modified or deleted event.
 func (c eventClass) eventType() watch.EventType {
 	switch c {
 	case added:
@@ -121,8 +121,8 @@ type match struct {
 }
 
 // subscription is shared by all watches with the same filter. It lists the positions
-// of the events that they select. It holds no events, so the bounds of the log also bound
-// the memory that a slow watch can keep alive. Hub.mu guards it.
+// of the events that the filter selects. It holds no events, so the bounds of the log also
+// bound the memory that a slow watch can keep alive. Hub.mu guards it.
 type subscription struct {
 	Filter
 	id identity
@@ -133,11 +133,11 @@ type subscription struct {
 	matches []match
 	// dropped is the number of matches that were dropped before matches[0].
 	dropped int64
-	// waiting are the cursors that have read all matches.
+	// waiting are the cursors that have read all matches and are to be woken at the next.
 	waiting []*Cursor
 	// cursors is the number of open cursors.
 	cursors int
-	// lost says that the log was reset: cursors of the subscription are lost.
+	// lost says that the log was reset: all cursors of the subscription are lost.
 	lost bool
 }
 

@@ -13,14 +13,14 @@ import (
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
-// is filed under one requirement of its filter: the first one that the filter has of one
-// object's key, a field's value, a label's values, and a namespace. A filter without such
-// a requirement is unindexed and is found for every event. Under each requirement,
-// subscriptions to shards are filed once more, by their hashes.
+// is filed under one requirement of its filter: an object's key, else a field's value, else a
+// label's values, else a namespace. A filter without such a requirement is unindexed and is
+// found for every event. Under each requirement, subscriptions to shards are filed apart, by
+// their ranges of hashes.
 //
-// Only these requirements of a filter are indexed. An event therefore finds some
-// subscriptions that do not select it, and each is matched in full. In return adding and
-// removing a subscription costs one map entry for each value, and no set operations are
+// Only this requirement of a filter is indexed. An event therefore finds some
+// subscriptions that do not select it, and the caller matches each in full. In return adding
+// and removing a subscription costs one map entry for each value, and no set operations are
 // needed.
 type subscriptionIndex struct {
 	keys       subscriptionsByValue
@@ -35,6 +35,7 @@ type subscriptionsByValue map[string]*subscriptionGroup
 
 // subscriptionGroup is the subscriptions that are filed in one place.
 type subscriptionGroup struct {
+	// whole are the subscriptions without a shard.
 	whole []*subscription
 	// shards has the subscriptions to shards. It is nil before the first one.
 	shards *shardIndexes
@@ -131,7 +132,8 @@ func (s *Filter) placement() placement {
 	return placement{kind: placedUnindexed}
 }
 
-// fieldPlacement returns false if the selector requires no field to have a value.
+// fieldPlacement files a filter under the first field that the selector requires a value of.
+// It returns false if there is none.
 func fieldPlacement(selector fields.Selector) (placement, bool) {
 	if selector == nil {
 		return placement{}, false
@@ -145,8 +147,8 @@ func fieldPlacement(selector fields.Selector) (placement, bool) {
 	return placement{}, false
 }
 
-// labelPlacement returns false if the selector requires no label to have one of some
-// values.
+// labelPlacement files a filter under the first label that the selector requires to have one
+// of some values. It returns false if there is none.
 func labelPlacement(selector labels.Selector) (placement, bool) {
 	if selector == nil {
 		return placement{}, false
@@ -238,7 +240,7 @@ func (idx *subscriptionIndex) visit(e *cache.Event, use func(*subscription)) {
 	}
 }
 
-// termValue returns an entry's value of a term. A nil entry has none.
+// termValue returns an entry's value of a term, and whether it has one. A nil entry has none.
 func termValue(term entry.Term, e *entry.Entry) (string, bool) {
 	if e == nil {
 		return "", false

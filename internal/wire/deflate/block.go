@@ -26,7 +26,7 @@ type blockWriter struct {
 // begin appends to dst from now on.
 func (w *blockWriter) begin(dst []byte) { w.out = bitBuffer{bytes: dst} }
 
-// end returns the buffer, up to a byte boundary.
+// end appends an empty stored block, and so ends on a byte boundary. It returns the buffer.
 func (w *blockWriter) end() []byte {
 	w.store(nil)
 	dst := w.out.bytes
@@ -34,7 +34,8 @@ func (w *blockWriter) end() []byte {
 	return dst
 }
 
-// write appends a block. src is what its tokens stand for.
+// write appends a block. src is what its tokens stand for. If codes would not make it smaller,
+// the block has src as it is.
 func (w *blockWriter) write(src []byte, tokens []token, uses *symbolUses) {
 	uses.literals[endOfBlock] = 1
 	setCodes(w.literals[:], uses.literals[:], maxCodeBits)

@@ -15,8 +15,8 @@ const (
 	// farDistance is a distance beyond which a match of minMatch takes more bits than its
 	// bytes.
 	farDistance = 512
-	// goodMatch is a length of a match at the last distance from which the hash table is not
-	// asked for a longer one.
+	// goodMatch is the length from which a match at the last distance is preferred to farther
+	// ones.
 	goodMatch = 32
 	// The first matchStart places of a match are added to the table, and after them one in
 	// matchStride.
@@ -26,9 +26,9 @@ const (
 	// many depends on the bytes, so that it comes to the same places where they are repeated.
 	patience = 64
 	maxSkip  = 7
-	// hashBits is the size of the table, which should stay in the processor's nearest caches.
+	// The table has 1<<hashBits places. It should stay in the processor's nearest caches.
 	hashBits = 13
-	// blockTokens is about how many tokens have codes of their own.
+	// blockTokens is about how many tokens a block has. Each block has codes of its own.
 	blockTokens = 1 << 14
 	// maxRun bounds the bytes that become matches in one step, so that a block keeps its size.
 	maxRun = 1 << 16
@@ -40,7 +40,7 @@ const (
 type encoder struct {
 	// table has, by the hash of some bytes, where they were last, plus base.
 	table [1 << hashBits]uint32
-	// base is larger than what earlier inputs have left in the table.
+	// base is larger than all that earlier inputs have left in the table.
 	base uint32
 	// tokens are the tokens of the block that is being made.
 	tokens []token
@@ -135,17 +135,17 @@ func (e *encoder) find(src []byte, at, last int) (from, n int) {
 	if candidate < e.base {
 		return from, n
 	}
-	other := int(candidate - e.base)
-	distance := at - other
-	if distance > window || n >= goodMatch && distance >= last || uint32(word^load(src, other)) != 0 {
+	hashed := int(candidate - e.base)
+	distance := at - hashed
+	if distance > window || n >= goodMatch && distance >= last || uint32(word^load(src, hashed)) != 0 {
 		return from, n
 	}
-	longer := matchLength(src, at, other)
+	hashedLength := matchLength(src, at, hashed)
 	switch {
-	case longer > n && (longer > minMatch || distance < farDistance):
-		return other, longer
-	case longer == n && distance < last: // It takes fewer bits.
-		return other, longer
+	case hashedLength > n && (hashedLength > minMatch || distance < farDistance):
+		return hashed, hashedLength
+	case hashedLength == n && distance < last: // a nearer match takes fewer bits
+		return hashed, hashedLength
 	}
 	return from, n
 }
@@ -192,7 +192,7 @@ func (e *encoder) match(n, distance int) {
 	symbol, _, _ := distanceSymbol(d)
 	for n > 0 {
 		part := min(n, maxMatch)
-		if left := n - part; left > 0 && left < 3 {
+		if rest := n - part; rest > 0 && rest < 3 {
 			part -= 3 // No match is shorter than 3.
 		}
 		e.tokens = append(e.tokens, matchToken(part, d))

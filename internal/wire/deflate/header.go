@@ -12,17 +12,19 @@ const (
 // lengthOrder is the order in which the lengths of the codes of lengths are written.
 var lengthOrder = [lengthCodeCount]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// repetition is a symbol of the header, with the bits after it.
-type repetition struct{ symbol, extra, value uint8 }
+// headerSymbol is a symbol of the header, and the bits after it: their number and value.
+type headerSymbol struct{ symbol, extra, value uint8 }
 
 // header tells the codes of a block.
 type header struct {
-	// literals and distances are the numbers of symbols whose lengths are written.
+	// literals and distances are the numbers of symbols whose code lengths are written.
 	literals, distances int
-	all                 [literalSymbols + distanceSymbols]uint8
-	repetitions         []repetition
-	codes               [lengthCodeCount]code
-	// lengths is how many codes of lengths are written.
+	// all is the memory for these code lengths.
+	all [literalSymbols + distanceSymbols]uint8
+	// symbols stand for the code lengths, in order. codes are the codes of symbols.
+	symbols []headerSymbol
+	codes   [lengthCodeCount]code
+	// lengths is how many lengths of codes are written, in lengthOrder.
 	lengths int
 }
 
@@ -36,7 +38,7 @@ func (h *header) set(literals, distances []code) {
 	for _, c := range distances[:h.distances] {
 		all = append(all, c.size)
 	}
-	h.repetitions = h.repetitions[:0]
+	h.symbols = h.symbols[:0]
 	for i := 0; i < len(all); {
 		run := 1
 		for i+run < len(all) && all[i+run] == all[i] {
@@ -46,8 +48,8 @@ func (h *header) set(literals, distances []code) {
 		i += run
 	}
 	var uses [lengthCodeCount]uint32
-	for _, r := range h.repetitions {
-		uses[r.symbol]++
+	for _, s := range h.symbols {
+		uses[s.symbol]++
 	}
 	setCodes(h.codes[:], uses[:], maxLengthBits)
 	const minLengths = 4
@@ -69,24 +71,24 @@ func usedCodes(codes []code) int {
 // addRun adds a code length that occurs several times in a row.
 func (h *header) addRun(length uint8, run int) {
 	if length > 0 {
-		h.repetitions = append(h.repetitions, repetition{symbol: length})
+		h.symbols = append(h.symbols, headerSymbol{symbol: length})
 		run--
 	}
 	for run > 0 {
-		r, n := repetition{symbol: length}, 1
+		s, n := headerSymbol{symbol: length}, 1
 		switch {
 		case run < 3:
 		case length > 0:
 			n = min(run, 6)
-			r = repetition{repeatLast, 2, uint8(n - 3)}
+			s = headerSymbol{repeatLast, 2, uint8(n - 3)}
 		case run < 11:
 			n = run
-			r = repetition{repeatZero, 3, uint8(n - 3)}
+			s = headerSymbol{repeatZero, 3, uint8(n - 3)}
 		default:
 			n = min(run, 138)
-			r = repetition{repeatZeroLong, 7, uint8(n - 11)}
+			s = headerSymbol{repeatZeroLong, 7, uint8(n - 11)}
 		}
-		h.repetitions = append(h.repetitions, r)
+		h.symbols = append(h.symbols, s)
 		run -= n
 	}
 }
@@ -94,8 +96,8 @@ func (h *header) addRun(length uint8, run int) {
 // size returns how many bits the block has besides its tokens.
 func (h *header) size() int {
 	size := 3 + 5 + 5 + 4 + 3*h.lengths
-	for _, r := range h.repetitions {
-		size += int(h.codes[r.symbol].size + r.extra)
+	for _, s := range h.symbols {
+		size += int(h.codes[s.symbol].size + s.extra)
 	}
 	return size
 }
@@ -108,9 +110,9 @@ func (h *header) write(out *bitBuffer) {
 	for _, symbol := range lengthOrder[:h.lengths] {
 		out.add(uint64(h.codes[symbol].size), 3)
 	}
-	for _, r := range h.repetitions {
-		c := h.codes[r.symbol]
+	for _, s := range h.symbols {
+		c := h.codes[s.symbol]
 		out.add(uint64(c.bits), uint(c.size))
-		out.add(uint64(r.value), uint(r.extra))
+		out.add(uint64(s.value), uint(s.extra))
 	}
 }

@@ -18,8 +18,9 @@ type code struct {
 	size uint8
 }
 
-// setCodes makes codes for symbols that are used so often, of limit bits at most. Symbols that
-// are not used have none. At least two have one, because some decoders refuse a code with less.
+// setCodes makes codes of at most limit bits for symbols. uses says how often each is used. A
+// symbol that is not used gets none, but at least two symbols get one: some decoders refuse
+// fewer.
 func setCodes(codes []code, uses []uint32, limit int) {
 	var storage [literalSymbols]uint32
 	// Frequency and symbol in one number, to be sorted. A block has fewer than 1<<20 tokens.

@@ -24,7 +24,7 @@ const (
 //
 // A plain semaphore would make readers of the same segment wait for each other, although
 // they share its bytes. So the unit is the segment. A reader joins a segment that another
-// reader has, at no cost. It waits only for a segment that no reader has. Waiting segments
+// reader has, at no cost. It waits only for a segment that is not admitted. Waiting segments
 // are admitted in order of arrival. This lets readers that drifted apart come together
 // again.
 //
@@ -61,8 +61,8 @@ type largeSegment struct {
 	admitted chan struct{}
 	// admittedAt is when admitted was closed. It is zero before that.
 	admittedAt time.Time
-	// counted says that bytes are part of segmentAdmission.mu.bytes: the segment was
-	// admitted, and its newest reader arrived within admissionFresh.
+	// counted says that bytes are part of segmentAdmission.mu.bytes. A segment is counted
+	// from its admission on, until it is found to be stale.
 	counted bool
 }
 
@@ -97,7 +97,7 @@ func (a *segmentAdmission) acquire(c *cell, bytes int64) *admissionTicket {
 	}
 }
 
-// acquireTimed is acquire. It calls waited, if that is not nil, with the beginning.
+// acquireTimed is acquire. At the end it calls waited, if that is not nil, with the beginning.
 func (a *segmentAdmission) acquireTimed(c *cell, bytes int64, waited func(since time.Time)) *admissionTicket {
 	if waited != nil {
 		defer waited(time.Now())
@@ -133,8 +133,8 @@ func (a *segmentAdmission) join(c *cell, bytes int64) *admissionTicket {
 	return ticket
 }
 
-// stale reports whether the segment no longer counts: it has no readers, or all of them
-// began longer than admissionFresh ago.
+// stale reports whether the segment need no longer count. It has no readers, or its admission
+// and the arrival of its newest reader are at least admissionFresh ago.
 func (s *largeSegment) stale(now time.Time) bool {
 	n := len(s.readers)
 	return n == 0 || now.Sub(s.admittedAt) >= admissionFresh && now.Sub(s.readers[n-1].arrivedAt) >= admissionFresh

@@ -30,9 +30,8 @@ type bookmarkFrame struct {
 	frame    *Frame
 }
 
-// bookmark returns the frame of a bookmark. object makes the bookmark's object, if no
-// other watch has needed the frame. It is called with the lock held, and must not take
-// others.
+// bookmark returns the frame of a bookmark. object makes the bookmark's object, if the frame
+// is not one of the two newest. It is called with the lock held, and must not take locks.
 func (f *Form) bookmark(revision int64, object func(int64) (runtime.Object, error)) (*Frame, error) {
 	var second int64
 	if f.cfg.Volatile {
@@ -63,8 +62,7 @@ func (f *Form) bookmark(revision int64, object func(int64) (runtime.Object, erro
 }
 
 // AppendBookmark appends the frame of a bookmark to segments, as Append does with changes.
-// object makes the object of the bookmark for revision. It is called only if no other
-// stream of the form was sent the bookmark just before. It must not take locks.
+// object is as in Form.bookmark.
 func (s *Stream) AppendBookmark(segments [][]byte, revision int64, object func(int64) (runtime.Object, error)) ([][]byte, error) {
 	frame, err := s.form().bookmark(revision, object)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 // take a lock and move a list element with each read. CLOCK sets one flag.
 //
 // Plain and compressed segments have a queue each. A compressed segment may evict plain
-// ones. It holds about eight times as many objects in the same memory, and a reader gets
-// the plain bytes back from it without a decoder. A plain segment never evicts compressed
-// ones. Without this rule a single walk over a large resource would replace what answers
-// most readers by what answers the walk.
+// ones. It holds about eight times as many objects in the same memory, and from one of zstd
+// the plain bytes are unpacked without decoding objects. A plain segment never evicts
+// compressed ones. Without this rule a single walk over a large resource would replace what
+// answers most readers by what answers the walk.
 //
 // There are two costs. One lock for all cells of the process is taken when a cell is filled
 // or emptied, never when it is read. And cells that were emptied by their memos stay in the
@@ -50,7 +50,7 @@ func (b *Budget) UsedBytes() int64 { return b.used.Load() }
 func (b *Budget) LimitBytes() int64 { return b.limit }
 
 // tight reports whether less than an eighth of the budget would be left with cost more
-// bytes. A tight budget keeps segments compressed.
+// bytes. A tight budget keeps segments compressed. A nil Budget is tight.
 func (b *Budget) tight(cost int64) bool {
 	return b == nil || b.used.Load()+cost > b.limit-b.limit/8
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// minCompressedRatio is how many times smaller a large segment must become for its
-// compressed bytes to be kept. Larger ones would take the room of hundreds of small objects.
+// minCompressedRatio is how many times smaller a large segment must become for its compressed
+// bytes to be kept. Others would take the room of hundreds of small objects.
 const minCompressedRatio = 8
 
 // segmentCoding is one content coding of segments.
@@ -23,6 +23,7 @@ type segmentCoding struct {
 	compress func(*Form, *segment) *segment
 }
 
+// codingOf returns the coding of Zstd, or else of Gzip.
 func codingOf(encoding Encoding) segmentCoding {
 	if encoding == Zstd {
 		return segmentCoding{

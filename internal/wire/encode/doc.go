@@ -33,19 +33,24 @@
 //
 // A memo owns its slots, and a slot its cells. A cell owns a segment until the budget
 // evicts it, the memo drops it, or the leaf leaves the tree. Then only readers hold the
-// segment, and the garbage collector frees it after the last of them. Segments and frames
-// are immutable, so readers share them without a lock and without a count of references.
+// segment, and the garbage collector frees it after the last of them. The bytes of segments
+// and frames are immutable, so readers share them without a lock and without a count of
+// references.
 //
 // Plain segments are kept while there is room. A slot also keeps the coding that a client
 // asked for. In a tight budget it keeps the zstd segment, from which the plain one is
 // decompressed. What a transcoder writes is passed to its first reader in pooled buffers
 // (Form.pass); each later LIST keeps a share. singles hold items that were asked for alone,
-// until the whole group is encoded. Segments of large objects are not kept plain. Readers
-// share them by weak pointers, and the transient queue keeps the newest alive.
-// segmentAdmission bounds how many bytes readers have at the same time.
+// until the whole group is kept.
+//
+// Segments of large objects are not kept plain. Readers share them by weak pointers, and the
+// transient queue keeps the newest alive. segmentAdmission bounds how many of their bytes
+// readers have at the same time.
 //
 // When an object changes, the cache makes a new leaf. Its memo inherits the slots of the
 // old one, copies the items that did not change when it is first read, and drops the rest.
+//
+// A Piece is for documents, which have no Form: it is a part of one, compressed apart.
 //
 // The package does not choose forms for requests (package read does), and it keeps no
 // decoded objects.

@@ -69,9 +69,8 @@ type Config struct {
 // check. If the output does not begin and end like the empty list, the form returns
 // ErrShape, and Kubernetes answers the request.
 //
-// A Form is immutable once SetModel was called, except for its newest bookmarks, and safe
-// for concurrent use. Memos find their slots by the pointer, so a form is made once for
-// each route.
+// A Form is safe for concurrent use, except for SetModel. Memos find their slots by the
+// pointer, so a form is made once for each route.
 type Form struct {
 	cfg Config
 	// verbatim is set if entries are sent as they are. See NewVerbatimForm.
@@ -134,7 +133,7 @@ func (f *Form) transcodes() bool { return f.verbatim != nil || f.cfg.Transcoder 
 // IsTable reports whether the form is a table's.
 func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 
-// Object encodes the one object of a run as a GET answers it.
+// Object encodes the one object of a run as a GET answers it. The bytes are the caller's.
 func (f *Form) Object(run EntryRun) ([]byte, error) {
 	e := run.Entries[run.From]
 	if f.verbatim != nil {

@@ -16,8 +16,9 @@ import (
 // milliseconds, and to none after that. To keep their bytes for the life of the log would
 // cost many times the log's own memory. So a frame stays while a connection sends it, and
 // while RecentFrames has room for it. A watch that comes later encodes it again, and shares
-// it with others that are as late. The cost is one lock and one weak pointer for each event
-// and form.
+// it with others that are as late.
+//
+// The cost is one lock and one weak pointer for each event and form.
 //
 // The zero value is ready. Frames must not be copied.
 type Frames struct {
@@ -56,7 +57,7 @@ func (m *Frames) cell(f *Form, kind watch.EventType) *frameCell {
 	return c
 }
 
-// Event returns the frame of a change. It encodes the frame unless another watch has it.
+// Event returns the frame of a change. It encodes the frame unless that is still in memory.
 func (f *Form) Event(c *Change) (*Frame, error) {
 	cell := c.Frames.cell(f, c.Kind)
 	cell.build.Lock()
@@ -109,7 +110,7 @@ type Frame struct {
 	}
 }
 
-// frameSum advances a gzip stream's checksum by a frame.
+// frameSum advances a gzip stream's checksum by a frame. power is crcPower of the size.
 type frameSum struct {
 	crc, power uint32
 	size       int64

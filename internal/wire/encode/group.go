@@ -26,10 +26,11 @@ func (f *Form) plainSegment(m *Memo, entries []*entry.Entry) (*segment, error) {
 	return seg, err
 }
 
-// borrow calls use with the plain segment of a group, which is valid until use returns.
-// It may wait for the admission of a large segment, and then calls waited, which may be
-// nil. If the segment is kept compressed because the budget is tight, it is decompressed
-// into a pooled buffer for this call alone. That costs CPU and no memory that lasts.
+// borrow calls use with the plain segment of a group, which is valid until use returns. A
+// large segment may have to wait for its admission. borrow then calls waited, which may be nil,
+// with the beginning of the wait. If the segment is kept compressed because the budget is
+// tight, it is decompressed into a pooled buffer for this call alone. That costs CPU and no
+// memory that lasts.
 func (f *Form) borrow(run EntryRun, waited func(since time.Time), use func(*segment) error) error {
 	m, entries := run.Memo, run.Entries
 	own, _, _ := m.slotOf(f, entries)
@@ -56,11 +57,12 @@ func (f *Form) borrow(run EntryRun, waited func(since time.Time), use func(*segm
 	return use(seg)
 }
 
-// buildPlainLocked returns the plain segment, and keeps it as it deserves. own.build is
-// held. fresh reports that the segment was encoded just now.
+// buildPlainLocked returns the plain segment. own.build is held. fresh reports that the
+// segment was encoded just now.
 //
-// In a tight budget, a segment whose fingerprints are known is not kept, because it is
-// spliced faster than unpacked.
+// With keep, it keeps the segment plain if there is room, and in a tight budget compressed too.
+// A large segment is not kept plain. In a tight budget, a segment whose fingerprints are known
+// is not kept at all, because it is spliced faster than unpacked.
 func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *segment, fresh bool, err error) {
 	if seg := own.plain.load(); seg != nil {
 		return seg, false, nil
@@ -68,7 +70,7 @@ func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *
 	seg, err = f.restorePlainLocked(own)
 	fresh = seg == nil
 	if fresh && err == nil {
-		seg, err = f.encode(own, inherited.copySource(true))
+		seg, err = f.encodeLocked(own, inherited.copySource(true))
 	}
 	if err != nil {
 		return nil, false, err
@@ -105,8 +107,8 @@ func (f *Form) restorePlainLocked(own *slot) (*segment, error) {
 	return nil, nil
 }
 
-// size returns the length of a group's plain segment. It encodes the group if the length
-// is not known.
+// size returns the length of a group's plain segment. If the length is not known, it measures
+// or encodes the group.
 func (f *Form) size(m *Memo, entries []*entry.Entry) (int64, error) {
 	own, inherited, _ := m.slotOf(f, entries)
 	if n := own.plainSize.Load(); n > 0 {
@@ -122,8 +124,8 @@ func (f *Form) size(m *Memo, entries []*entry.Entry) (int64, error) {
 	return seg.size, nil
 }
 
-// measure returns the length of a plain segment whose objects are sent as they are stored,
-// without making the segment. It returns 0 for all others.
+// measure returns the length of a plain segment of protobuf whose objects are all spliced,
+// without making the segment. It returns 0 for any other.
 func (f *Form) measure(own, inherited *slot) (size int64) {
 	if f.cfg.Transcoder == nil || f.cfg.Framing != Protobuf || inherited != nil || own.large() {
 		return 0
@@ -149,7 +151,8 @@ func (f *Form) measure(own, inherited *slot) (size int64) {
 	return size
 }
 
-// item returns one item of a group: its bytes, or its row. It does not encode the others.
+// item returns one item of a group: its bytes, which must not be changed, or its row. It does
+// not encode the other items.
 func (f *Form) item(m *Memo, entries []*entry.Entry, i int) ([]byte, Row, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	if seg := own.plain.load(); seg != nil {

@@ -54,7 +54,8 @@ type List struct {
 	Empty bool
 	// Now is the time from which ages in tables are counted.
 	Now time.Time
-	// Waited is called after each wait for memory, with its beginning. It may be nil.
+	// Waited is called after each wait for memory, however short, with its beginning. It may
+	// be nil.
 	Waited func(since time.Time)
 }
 
@@ -189,6 +190,7 @@ var rowBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // noBound lets sizeUpTo add up everything.
 const noBound = 1<<63 - 1
 
+// surroundings returns what surrounds the items. For protobuf it adds up the size of all items.
 func (l *List) surroundings() (header, trailer []byte, err error) {
 	if l.Empty {
 		header, err = l.Form.encodeList(l.Meta)
@@ -245,7 +247,7 @@ func (l *List) compresses(encoding Encoding, run EntryRun) bool {
 	return encoding != Identity && l.Form.cfg.Row == nil && run.isWhole()
 }
 
-// prefetcher encodes the segments that Write needs, ahead of it.
+// prefetcher returns what encodes the segments that Write needs, ahead of Write.
 func (l *List) prefetcher(encoding Encoding) *prefetcher {
 	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(p *prefetch) (err error) {
 		memo, entries := p.run.Memo, p.run.Entries

@@ -18,9 +18,8 @@ import (
 //
 // A group is immutable. When one of its entries changes, the cache makes a new leaf, whose
 // memo succeeds the old one. The new memo inherits the old slots. When it is first read, it
-// copies the items that did not change. So a change costs the encoding of one object and a
-// copy of its neighbours. There are two costs: the old bytes stay in the budget until they
-// are copied, and the first reader after each change copies a leaf.
+// copies the items that did not change. So a change costs the encoding of one object, and
+// its first reader copies the neighbours. Until then the old bytes stay in the budget.
 //
 // The first reader of a form encodes the group, while others that want the same form wait
 // (see slot.build). Readers of old snapshots may still use a memo that was succeeded or
@@ -82,8 +81,8 @@ func (m *Memo) Retire(b *Budget) {
 	}
 }
 
-// InheritFrom lets the memo copy from the predecessors of other. It is for a new leaf that
-// was split off the leaf of other. The cache's writer calls it once.
+// InheritFrom lets the memo copy from the predecessors of other, whose leaf was split. m is the
+// memo of the new leaf. The cache's writer calls it once.
 func (m *Memo) InheritFrom(other *Memo) {
 	other.mu.Lock()
 	inherited := slices.Clone(other.mu.inherited)
@@ -106,9 +105,9 @@ func (m *Memo) slotOf(f *Form, entries []*entry.Entry) (own, inherited *slot, ke
 	return own, findSlot(m.mu.inherited, f), !m.mu.retired
 }
 
-// keep puts seg into a cell of one of the memo's slots, by put. The leaf may leave the
-// tree at the same time. Then the succeeding memo either saw the cell filled and inherits
-// it, or only this goroutine knows of it, and empties it here.
+// keep puts seg into a cell of one of the memo's slots, by put. If the leaf has left the tree
+// meanwhile, keep empties the cell again, because no other goroutine may know of it. A
+// succeeding memo that has inherited the slot then has less to copy.
 func (m *Memo) keep(b *Budget, put func(*cell, *segment), c *cell, seg *segment) {
 	put(c, seg)
 	m.mu.Lock()

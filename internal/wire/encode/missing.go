@@ -2,9 +2,9 @@ package encode
 
 import "github.com/millrace/millrace/internal/wire/entry"
 
-// AppendMissing appends the entries of a run whose bytes no memo keeps. They would have to
-// be decoded to write the run in this form now. A conversion webhook is asked for these
-// ahead. The answer may be outdated when the run is written.
+// AppendMissing appends the entries that would have to be decoded to write a run in this form
+// now, because no memo keeps their bytes. A conversion webhook is asked for these ahead. The
+// result may be outdated when the run is written.
 func (f *Form) AppendMissing(dst []*entry.Entry, run EntryRun) []*entry.Entry {
 	if f.cfg.Volatile {
 		return append(dst, run.Entries[run.From:run.To]...)

@@ -155,6 +155,7 @@ func (o *output) sync() error {
 	return o.drain()
 }
 
+// drain writes the ready bytes.
 func (o *output) drain() error {
 	if o.ready.Len() == 0 {
 		return nil

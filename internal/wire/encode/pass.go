@@ -35,9 +35,11 @@ const (
 // that is touched for the first time, garbage collections, and compression if the budget is
 // tight. Many large LISTs have no successor: an informer lists once. If the second one kept
 // everything, it would cost twice as much as the first. So each later one keeps a share of
-// the groups, until all that fit are kept. The cost is that a resource which is listed
-// again and again is encoded some times over. One whose fingerprints are known is passed
-// each time if the budget is tight, because it is spliced faster than unpacked.
+// the groups, until all that fit are kept.
+//
+// The cost is that a resource which is listed again and again is encoded some times over. A
+// group whose fingerprints are known is passed each time if the budget is tight, because it
+// is spliced faster than unpacked.
 func (f *Form) pass(m *Memo, entries []*entry.Entry) (*passedSegment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	if !f.passes(own, inherited) {
@@ -77,8 +79,8 @@ func (s *slot) takesTurn(f *Form, tight bool) bool {
 	return readers > 1 && (readers+s.turn.Load())%share == 0
 }
 
-// keepPassedLocked keeps a segment compressed from which plain ones are made in a tight
-// budget. own.build is held.
+// keepPassedLocked keeps a passed segment compressed, for a tight budget, in which plain
+// segments are made of the compressed one. own.build is held.
 func (f *Form) keepPassedLocked(m *Memo, own *slot, p *passedSegment) {
 	if own.zstd.load() != nil {
 		return
@@ -96,8 +98,9 @@ func (f *Form) passLocked(own, inherited *slot) (*passedSegment, error) {
 	return f.encodeOnce(own, own.build.fingerprints)
 }
 
-// passes reports whether a group may be encoded for one reader: a transcoder writes it,
-// it is not large, and nothing is kept of which its segment could be made.
+// passes reports whether a group may be encoded for one reader. Most of its objects are
+// written without Kubernetes' encoder, it is not large, and nothing is kept of which its
+// segment could be made.
 func (f *Form) passes(own, inherited *slot) bool {
 	return f.transcodes() && f.cfg.Budget != nil && inherited == nil && !own.large() && !own.copyable()
 }

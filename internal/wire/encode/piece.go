@@ -14,7 +14,7 @@ import (
 
 // Piece is a part of a document, deflated apart from the other parts. It is for documents
 // whose parts change one by one. With gzip the pieces are sent as they are, one after the
-// other: each ends on a byte boundary, and none has deflate's final block, so they are one
+// other. Each ends on a byte boundary, and none has deflate's final block, so they are one
 // stream. For a plain answer they are inflated one at a time. A piece is immutable, and owns
 // its bytes. The zero value is empty.
 type Piece struct {
@@ -205,5 +205,5 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 // minPlainWrite is the number of bytes that WritePlain gathers before it writes.
 const minPlainWrite = 64 << 10
 
-// plainBuffers keep the size of the largest answer that they were used for.
+// plainBuffers keep the size of the largest write that they were used for.
 var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -20,9 +20,11 @@ var helperSemaphore = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 // prefetcher encodes cold groups of a list ahead of the goroutine that walks it. To encode
 // a group for the first time takes much longer than to send it, so other processors help.
 //
-// A helper does what a second reader of the list would do that is a little ahead: it
-// fills the memo. So nothing depends on helpers. The walk claims a group that no helper
-// has, and errors and panics of a helper are dropped, because the walk meets the same.
+// A helper does what a second reader of the list would do that is a little ahead. It fills
+// the memo, or encodes a group that is only passed. So nothing depends on helpers. The walk
+// claims a group that no helper has. Errors and panics of a helper are dropped, because the
+// walk meets the same.
+//
 // Helpers start when there is work and end when there is none. They never wait for the
 // walk, which may have come to a client that does not read. A prefetcher is for one walk.
 type prefetcher struct {

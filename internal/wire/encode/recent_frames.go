@@ -28,7 +28,7 @@ func (r *RecentFrames) Release() {
 	r.mu.frames, r.mu.bytes = nil, 0
 }
 
-// keep adds a frame, unless it alone would take a quarter of the room.
+// keep adds a frame, unless it alone would take more than a quarter of the room.
 func (r *RecentFrames) keep(f *Frame) {
 	if r == nil || len(f.bytes) > r.limit/4 {
 		return

@@ -29,9 +29,9 @@ func (b *segmentBuilder) release() {
 	}
 }
 
-// encode makes the plain segment of a slot. Items that the slot or inherited has are copied.
-// own.build is held.
-func (f *Form) encode(own *slot, inherited *copySource) (*segment, error) {
+// encodeLocked makes the plain segment of a slot, with items copied from the slot and from
+// inherited as encodeEntries does. own.build is held.
+func (f *Form) encodeLocked(own *slot, inherited *copySource) (*segment, error) {
 	return f.encodeEntries(own.entries, int(own.plainSize.Load()), own.build.fingerprints, own.copySource(false), inherited)
 }
 
@@ -40,9 +40,9 @@ func (f *Form) encodeOne(e *entry.Entry, from ...*copySource) (*segment, error) 
 	return f.encodeEntries([]*entry.Entry{e}, 0, nil, from...)
 }
 
-// encodeEntries makes a plain segment. Items that one of the sources has are copied. hint
-// is the segment's expected length in bytes. It is 0 if the length is not known.
-// fingerprints are in the order of the entries. They are nil if they are not known.
+// encodeEntries makes a plain segment. hint is its expected length in bytes, or 0 if that is
+// not known. fingerprints are in the order of the entries, or nil if they are not known. If
+// they are nil, items that one of the sources has are copied.
 func (f *Form) encodeEntries(entries []*entry.Entry, hint int, fingerprints []transcode.Fingerprint, from ...*copySource) (*segment, error) {
 	seg := &segment{}
 	if f.cfg.Row != nil {

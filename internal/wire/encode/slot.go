@@ -31,8 +31,8 @@ type slot struct {
 		// them.
 		fingerprints []transcode.Fingerprint
 	}
-	// readers counts the readers of the segment. turn is the slot's place among the
-	// slots of its form, which take turns in being kept (see slot.takesTurn).
+	// readers counts the calls of takesTurn. turn is the slot's place among the slots of its
+	// form, which take turns in being kept.
 	readers, turn atomic.Uint32
 	*cells
 	// singles has a cell for each entry that may be asked for alone. It is nil before the
@@ -52,7 +52,7 @@ type cells struct {
 	plain, deflate, zstd cell
 }
 
-// copyable reports whether a succeeding slot can copy any item.
+// copyable reports whether a succeeding slot may find items to copy.
 func (s *slot) copyable() bool {
 	return s.plain.segment.Load() != nil || s.zstd.segment.Load() != nil || s.singles.Load() != nil
 }
@@ -62,7 +62,7 @@ func (s *slot) copyable() bool {
 // to encode first.
 func (s *slot) sizeUnknown() bool { return s.plainSize.Load() == 0 }
 
-// cold reports whether there is no segment from which another coding could be made.
+// cold reports whether no segment is kept from which another coding could be made.
 func (s *slot) cold() bool { return s.plain.segment.Load() == nil && s.missingZstd() }
 
 func (s *slot) missingDeflate() bool { return s.deflate.segment.Load() == nil }

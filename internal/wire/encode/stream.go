@@ -29,28 +29,30 @@ type Change struct {
 //
 // A server has tens of thousands of idle watches, so a stream must cost little while
 // nothing happens. It holds no buffers and no compressor between writes. A compressor of
-// its own would take hundreds of kilobytes, and compress each event once per watch. Instead
-// each frame is compressed once for all watches, against the frame before it
-// (Frame.deflate). The stream only keeps its checksum and a weak pointer to its last frame.
-// The costs: a frame refers to one frame before it and no further, and streams whose last
-// frames differ need segments of their own.
+// its own would take hundreds of kilobytes, and compress each event once per watch.
+//
+// Instead each frame is compressed once for all watches that end with the same frame, against
+// that frame (Frame.deflate). The stream only keeps its checksum and a weak pointer to its
+// last frame. The costs: a frame refers to one frame before it and no further, and streams
+// whose last frames differ need segments of their own.
 //
 // One goroutine uses a stream at a time. The zero value needs Form, Writer and Observe.
 type Stream struct {
 	// Form encodes frames. Head, unless it is nil, encodes the first one: a watch of
 	// tables describes the columns once.
 	Form, Head *Form
-	// Writer takes the wire bytes of initial events, bookmarks and errors. The caller
-	// flushes it.
+	// Writer takes the wire bytes that Initial, Signal and Close write. The caller flushes
+	// it.
 	Writer io.Writer
 	// Encoding is Identity or Gzip.
 	Encoding Encoding
 	// Observe is called with the uncompressed size of each frame.
 	Observe func(size int)
 
-	// begun says that the header was written.
+	// begun says that the stream has its header.
 	begun bool
-	sum   gzipSum
+	// sum is the checksum of what was written so far.
+	sum gzipSum
 	// last is the frame that the stream ends with, as long as it is in memory. It is zero
 	// if the stream ends otherwise.
 	last weak.Pointer[Frame]
@@ -151,9 +153,9 @@ func (s *Stream) eachEntry(out *output, run EntryRun) error {
 }
 
 // Append appends the frames of changes to segments, for a caller that sends the bytes
-// itself. The bytes are shared and must not be changed. It stops when it has appended room
-// bytes, and returns the changes that are left. There is one segment for each change, and
-// one before them with the header of gzip if the stream begins.
+// itself. The bytes are shared and must not be changed. Append stops when it has appended room
+// bytes or more, and returns the changes that remain. There is one segment for each change,
+// and one before them with the header of gzip if the stream begins.
 func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]byte, rest []Change, err error) {
 	segments = s.appendHeader(segments)
 	for i := range changes {

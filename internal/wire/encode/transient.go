@@ -11,8 +11,8 @@ const (
 // transientQueue keeps the newest large segments a short while. Plain bytes of large
 // objects are not worth a place in the budget, because they can be encoded about as fast
 // as they are copied. But readers often go through the same large objects one shortly after
-// another. The ring keeps a segment alive between them; they find it by the weak pointer of
-// its slot. The ring knows no slots, and its bytes are not part of Budget.UsedBytes.
+// another. The queue keeps a segment alive between such readers, which find it by the weak
+// pointer of its slot. The queue's bytes are not part of Budget.UsedBytes.
 //
 // The zero value is empty. Budget.mu guards it.
 type transientQueue struct {
@@ -30,13 +30,13 @@ func (b *Budget) retainTransient(seg *segment) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := &b.mu.transient
-	r.segments = append(r.segments, seg)
-	r.bytes += seg.cost()
-	for r.bytes > min(b.limit/transientShare, maxTransientBytes) {
-		r.bytes -= r.segments[0].cost()
-		r.segments[0] = nil
-		r.segments = r.segments[1:]
+	q := &b.mu.transient
+	q.segments = append(q.segments, seg)
+	q.bytes += seg.cost()
+	for q.bytes > min(b.limit/transientShare, maxTransientBytes) {
+		q.bytes -= q.segments[0].cost()
+		q.segments[0] = nil
+		q.segments = q.segments[1:]
 	}
 	b.checkLocked()
 }

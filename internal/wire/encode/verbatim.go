@@ -18,8 +18,8 @@ type VerbatimConfig struct {
 	Format sentobject.Format
 	// Watch makes a form of frames.
 	Watch bool
-	// EmptyList returns what the other server answers to a list without objects. It is nil
-	// if that is not known. Forms of frames do not call it.
+	// EmptyList returns what the other server answers to a list without objects, or nil if
+	// that is not known. Forms of frames do not call it.
 	EmptyList func() []byte
 	// Budget and RecentFrames mean the same as in Config.
 	Budget       *Budget

@@ -17,6 +17,7 @@ import (
 // Blocks of a segment may only follow the blocks of another if they do not depend on the
 // state that a frame starts with. Code tables are no problem, because a block must bring
 // its tables before it can refer to them. Nor are distances, which stay within the segment.
+//
 // What remains are the three repeat offsets, which a frame starts with as 1, 4 and 8. This
 // encoder does not use them before three sequences of the same block have set all of them.
 // The reference encoder does, in half of all segments. FuzzZstdFrame guards this. Raw

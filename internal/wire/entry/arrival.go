@@ -2,8 +2,8 @@ package entry
 
 import "time"
 
-// Arrival has the times of events that came together: in one response of etcd's watch,
-// for one resource. All events of it point to the same Arrival, so an Arrival is also
+// Arrival has the times of events that came together: in one response of the feed's watch,
+// for one resource. All these events point to the same Arrival, so an Arrival is also
 // compared by its address.
 type Arrival struct {
 	// Entered is when the response came. Cached is when the events became visible in the

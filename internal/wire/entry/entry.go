@@ -32,8 +32,8 @@ type Entry struct {
 	size int32
 	// Altered says that Kubernetes' handlers alter the object on its way out.
 	Altered bool
-	// normal is set by the goroutine that encodes the entry and has found its normal
-	// form.
+	// normal is set by a goroutine that has found the entry's normal form while it encoded
+	// the entry. Nil means that none has looked.
 	normal atomic.Pointer[Normal]
 }
 

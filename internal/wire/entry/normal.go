@@ -23,7 +23,7 @@ const (
 	// blockSize is the length of bytes that are looked for in the stored ones. Shorter
 	// equal pieces are part of the edits.
 	blockSize = 16
-	// maxEdits bounds the edits, beside the share of the stored bytes that they may take.
+	// Edits have at most maxEdits bytes, and one for each maxEditsShare stored bytes.
 	maxEdits      = 256
 	maxEditsShare = 8
 )
@@ -57,8 +57,8 @@ func (e *Entry) NormalOf(owner any) *Normal {
 	return nil
 }
 
-// ReadNormal is Read with the normal bytes, if the owner has found normal bytes that differ
-// from the stored bytes.
+// ReadNormal is Read with the normal bytes if the owner has found some that differ from the
+// stored bytes, and otherwise with the stored bytes. edited tells which.
 func (e *Entry) ReadNormal(owner any, use func(value []byte, edited bool) error) error {
 	n := e.NormalOf(owner)
 	if n == nil || !n.Edited() {
@@ -75,13 +75,13 @@ func (e *Entry) ReadNormal(owner any, use func(value []byte, edited bool) error)
 // append appends the normal bytes.
 func (n *Normal) append(dst, stored []byte) []byte {
 	for edits := n.edits; len(edits) > 0; {
-		var kept, left, written int
+		var kept, omitted, written int
 		kept, edits = number(edits)
-		left, edits = number(edits)
+		omitted, edits = number(edits)
 		written, edits = number(edits)
 		dst = append(dst, stored[:kept]...)
 		dst = append(dst, edits[:written]...)
-		stored, edits = stored[kept+left:], edits[written:]
+		stored, edits = stored[kept+omitted:], edits[written:]
 	}
 	return append(dst, stored...)
 }
@@ -161,10 +161,10 @@ func blocksOf(text []byte) *textBlocks {
 	return b
 }
 
-// find looks for a block of other in the text, beginning at from. It returns the places of
-// the block: at in the text, and in in the other text. Of all such blocks it chooses the
-// block before which least is left out of both texts. It returns -1 if there is none.
-// Later calls must not ask for earlier places.
+// find looks for a block of the text, from the offset from on, that occurs in other. It returns
+// the block's offset at in the text and its offset in in other. Of all such blocks it chooses
+// the one before which least is left out of both texts. It returns -1 if there is none. from
+// must not be less than in an earlier call.
 func (b *textBlocks) find(other []byte, from int) (at, in int) {
 	at, least := -1, len(b.next)*blockSize+len(other)
 	for i := 0; i+blockSize <= len(other) && i < least; i++ {
@@ -181,8 +181,8 @@ func (b *textBlocks) find(other []byte, from int) (at, in int) {
 	return at, in
 }
 
-func appendEdit(edits []byte, kept, left int, written []byte) []byte {
-	for _, n := range []int{kept, left, len(written)} {
+func appendEdit(edits []byte, kept, omitted int, written []byte) []byte {
+	for _, n := range []int{kept, omitted, len(written)} {
 		edits = binary.AppendUvarint(edits, uint64(n))
 	}
 	return append(edits, written...)

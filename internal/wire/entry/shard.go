@@ -70,14 +70,14 @@ type Shard struct {
 	Key ShardKey
 	// ranges are sorted, and there is a hash between any two of them.
 	ranges []HashRange
-	text   string
+	// text is the selector.
+	text string
 }
 
 // ErrShard means that a shard selector is one that this server does not know.
 var ErrShard = errors.New("unknown shard selector")
 
-// NewShard returns the shard of a selector. It returns nil for a selector that selects
-// everything.
+// NewShard returns the shard of a selector. It returns nil for a nil or empty selector.
 //
 // Upstream: k8s.io/apimachinery/pkg/sharding.shardSelector.Matches; compare at each upgrade.
 func NewShard(selector sharding.Selector) (*Shard, error) {

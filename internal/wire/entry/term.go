@@ -42,7 +42,8 @@ func (t Term) String() string {
 }
 
 // Value returns an entry's value of a label or field, and whether the entry has one. An
-// absent field has the value "", as selectors see it. The entry must have attributes.
+// absent field has the value "", as selectors see it. The entry must have attributes. The
+// term must not be that of a shard key or of the field metadata.namespace.
 func (t Term) Value(e *Entry) (value string, ok bool) {
 	if t.kind == termLabel {
 		return e.Attributes.labels.get(t.name)

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/wire/storedjson"
 )
 
-// readJSON reads up to the resource version and no further.
+// readJSON is Read for JSON. It reads up to the resource version and no further.
 func readJSON(text []byte) (Object, bool) {
 	l := storedjson.NewLexer(text)
 	for _, name := range []string{"kind", "apiVersion"} {

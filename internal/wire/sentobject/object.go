@@ -38,7 +38,7 @@ func Read(format Format, data []byte) (Object, bool) {
 	return readJSON(data)
 }
 
-// ReadEmptyList is Read for a list without items.
+// ReadEmptyList is Read for a list. It also returns false if the list has items.
 func ReadEmptyList(format Format, data []byte) (Object, bool) {
 	if format == Protobuf {
 		list, ok := readProtobuf(data, listRevision)

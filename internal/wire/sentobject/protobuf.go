@@ -25,7 +25,8 @@ const initialEventsEnd = metav1.InitialEventsAnnotationKey
 // magic precedes each object.
 var magic = []byte("k8s\x00")
 
-// readProtobuf reads an object whose resource version is a field of its metadata.
+// readProtobuf is Read for protobuf. revision is the number of the metadata's field that has
+// the resource version.
 func readProtobuf(data []byte, revision protowire.Number) (Object, bool) {
 	envelope, ok := bytes.CutPrefix(data, magic)
 	if !ok {
@@ -72,7 +73,7 @@ func findField(message []byte, wanted protowire.Number) (start int, content []by
 	return 0, nil, 0, false
 }
 
-// unmarkProtobuf removes the annotation of the bookmark after initial events.
+// unmarkProtobuf is WithoutInitialEventsEnd for protobuf.
 func unmarkProtobuf(bookmark []byte) []byte {
 	o, ok := readProtobuf(bookmark, objectRevision)
 	if !ok {
@@ -97,8 +98,8 @@ const (
 	labelsPair protowire.Number = 11
 )
 
-// Attributes returns the labels and the UID of an object in protobuf. It returns false for
-// metadata that is malformed.
+// Attributes returns the labels and the UID of an object in protobuf. uid is a part of the
+// object's bytes, or nil if there is none. It returns false for metadata that is malformed.
 func (o *Object) Attributes() (labels map[string]string, uid []byte, ok bool) {
 	labels = map[string]string{}
 	// The part in front ends with the tag of the resource version.

@@ -17,7 +17,7 @@
 // reads beyond the text. Callers must therefore never use this package to validate what a
 // client sends.
 //
-// What is not canonical is no error. A caller must have another way to read such text,
-// which is Kubernetes' own decoder everywhere in this project. The cost of the package is
-// that it must be compared with encoding/json: FuzzAgainstEncodingJSON does so.
+// What is not canonical is no error. A caller must have another way to read such text, as a
+// rule Kubernetes' own decoder. The cost of the package is that it must be compared with
+// encoding/json: FuzzAgainstEncodingJSON does so.
 package storedjson

@@ -14,7 +14,7 @@ var ErrNotCanonical = errors.New("JSON is not written as Kubernetes writes it")
 //
 // Its methods read one token or one value each and return parts of the text, which the
 // caller must not change. There are no errors to check at each step. A Lexer that meets
-// something else than it was asked for goes to the end of the text, where all further
+// something that it was not asked for goes to the end of the text, where all further
 // methods read nothing. The caller asks once, with Done, whether all was as expected.
 //
 // An object or a list is read in a loop:
@@ -27,16 +27,18 @@ var ErrNotCanonical = errors.New("JSON is not written as Kubernetes writes it")
 // The loop reads each value exactly once, by any method. The zero Lexer reads an empty
 // text. A Lexer allocates nothing and is not safe for concurrent use.
 type Lexer struct {
-	text         []byte
-	pos          int
-	notCanonical bool
+	text []byte
+	// pos is the offset of the next token.
+	pos int
+	// refused says that something was not as expected.
+	refused bool
 }
 
 // NewLexer returns a Lexer at the beginning of a text, which it keeps.
 func NewLexer(text []byte) Lexer { return Lexer{text: text} }
 
 // Refuse records that the text is not what the caller can read, and goes to its end.
-func (l *Lexer) Refuse() { l.notCanonical, l.pos = true, len(l.text) }
+func (l *Lexer) Refuse() { l.refused, l.pos = true, len(l.text) }
 
 // RefuseIf is Refuse on a condition.
 func (l *Lexer) RefuseIf(condition bool) {
@@ -46,10 +48,10 @@ func (l *Lexer) RefuseIf(condition bool) {
 }
 
 // Refused reports whether something was not as expected.
-func (l *Lexer) Refused() bool { return l.notCanonical }
+func (l *Lexer) Refused() bool { return l.refused }
 
 // Done reports whether the whole text was read and was as expected.
-func (l *Lexer) Done() bool { return !l.notCanonical && l.pos == len(l.text) }
+func (l *Lexer) Done() bool { return !l.refused && l.pos == len(l.text) }
 
 // Offset returns where the next token begins, in bytes from the beginning of the text.
 func (l *Lexer) Offset() int { return l.pos }
@@ -95,15 +97,15 @@ func (l *Lexer) NextItem() bool { return l.next(']') }
 
 func (l *Lexer) begin(opening, closing byte) bool {
 	l.Expect(opening)
-	return !l.notCanonical && !l.Take(closing)
+	return !l.refused && !l.Take(closing)
 }
 
 func (l *Lexer) next(closing byte) bool {
-	if l.notCanonical || l.Take(closing) {
+	if l.refused || l.Take(closing) {
 		return false
 	}
 	l.Expect(',')
-	return !l.notCanonical
+	return !l.refused
 }
 
 // Name reads a field's name and the colon after it. Names that contain escapes are
@@ -153,8 +155,8 @@ func closingQuote(text []byte, from int) int {
 	}
 }
 
-// Value steps over a value of any type and returns its text. It looks at brackets and
-// strings only.
+// Value steps over a value of any type and returns its text. It refuses blanks, and otherwise
+// looks at brackets, commas and strings only.
 func (l *Lexer) Value() []byte {
 	n := valueLength(l.text[l.pos:])
 	if n <= 0 {

@@ -20,7 +20,7 @@ const (
 	EscapeMinimal
 )
 
-// plainASCII has the characters that are written as they are, by Escaping.
+// plainASCII has the characters that are written as they are, by EscapeMode.
 var plainASCII = func() (tables [2][utf8.RuneSelf]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		tables[EscapeMinimal][c] = c != '"' && c != '\\'
@@ -72,7 +72,7 @@ func appendEscape(dst []byte, c byte) []byte {
 }
 
 // AppendMinimal appends a stored JSON value, or the inside of a string, with escapes as
-// EscapeMinimal has them. The value must have no HasSurrogates.
+// EscapeMinimal has them. The value must not have surrogates (HasSurrogates).
 func AppendMinimal(dst, value []byte) []byte {
 	for {
 		i := bytes.IndexByte(value, '\\')
@@ -104,7 +104,7 @@ func appendMinimalEscape(dst, value []byte) (appended, rest []byte) {
 	return utf8.AppendRune(dst, r), value[6:]
 }
 
-// escapedRune reads an escape of the form \uXXXX.
+// escapedRune reads an escape of the form \uXXXX at the beginning of value.
 func escapedRune(value []byte) (rune, bool) {
 	if len(value) < 6 {
 		return 0, false
@@ -124,6 +124,7 @@ func escapedRune(value []byte) (rune, bool) {
 // character in two halves. Kubernetes writes none, but a client's own JSON may have them.
 func HasSurrogates(text []byte) bool { return hasEscape(text, `\ud`) || hasEscape(text, `\uD`) }
 
+// hasEscape reports whether a text has an escape, whose backslash is not itself escaped.
 func hasEscape(text []byte, escape string) bool {
 	for at := 0; ; at++ {
 		i := bytes.Index(text[at:], []byte(escape))

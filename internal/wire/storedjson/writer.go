@@ -5,11 +5,12 @@ import (
 	"strconv"
 )
 
-// Writer appends JSON to Text, which the caller may set before and takes afterwards.
-// It writes the commas itself, and no blanks. Begin and End, and a value after each Name,
-// are the caller's duty. The zero Writer escapes as Kubernetes stores objects.
+// Writer appends JSON to Text, which the caller may set before and takes afterwards. It writes
+// no blanks. The caller calls Begin and End, a method for a value after each name, and Comma
+// before each item of a list. The zero Writer escapes as Kubernetes stores objects.
 type Writer struct {
-	Text     []byte
+	Text []byte
+	// Escaping is how strings are escaped.
 	Escaping EscapeMode
 	// Err is the first error of Marshal. If it is not nil, Text is useless.
 	Err error
@@ -21,8 +22,8 @@ func (w *Writer) Begin(bracket byte) { w.Text = append(w.Text, bracket) }
 // End closes an object with "}" or a list with "]".
 func (w *Writer) End(bracket byte) { w.Text = append(w.Text, bracket) }
 
-// Comma separates an item or a field from the one before, if there is one. Items of
-// lists are preceded by a call of it. Names write their own.
+// Comma separates an item or a field from the one before, if there is one. Name, PlainName and
+// Entries call it themselves.
 func (w *Writer) Comma() {
 	if n := len(w.Text); n > 0 && w.Text[n-1] != '{' && w.Text[n-1] != '[' {
 		w.Text = append(w.Text, ',')

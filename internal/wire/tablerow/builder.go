@@ -26,12 +26,13 @@ func NewBuilder(render Render) *Builder { return &Builder{render: render} }
 // Build makes the template of one object, which it neither alters nor keeps. It returns
 // ErrVolatile for a row that must not be kept.
 //
-// An object without timestamps is rendered once, others up to four times. They are rendered
-// once as they are, then as a copy with other timestamps. If all timestamps are moved by
-// one span, the cells that change depend on the time. If each timestamp gets a known age (a
-// marker), a cell shows the timestamp that it depends on. If need be, this is repeated for
-// times in the future. The markers keep the order of the timestamps, for a renderer may
-// choose the latest.
+// An object without timestamps is rendered once, others up to four times: as they are, and
+// then as a copy with other timestamps. If all timestamps are moved by one span, the cells
+// that change depend on the time. If each timestamp gets a known age (a marker), a cell shows
+// the timestamp that it depends on.
+//
+// If need be, this is repeated for times in the future. The markers keep the order of the
+// timestamps, for a renderer may choose the latest.
 func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 	from := time.Now()
 	row, err := b.render(obj)
@@ -112,13 +113,13 @@ func (e *experiment) agedCells() ([]int, error) {
 // markerTime returns the time whose age is the marker of the i-th timestamp.
 func (e *experiment) markerTime(i int) time.Time { return e.before.Add(-markerAge(i)).Round(0) }
 
-// futureMarkerTime returns the time until which it takes as long as the marker says. The
-// markers are in reverse order, so that the newest timestamp stays the newest.
+// futureMarkerTime is markerTime for a time ahead. The markers are in reverse order, so that
+// the newest timestamp stays the newest.
 func (e *experiment) futureMarkerTime(i int) time.Time {
 	return e.before.Add(markerAge(len(e.stamps) - 1 - i)).Round(0)
 }
 
-// renderMoved renders the cells of the copy with each timestamp set to the time that to
+// renderMoved renders the cells of the copy with each timestamp set to the time that moved
 // returns for it.
 func (e *experiment) renderMoved(moved func(i int) time.Time) ([]any, error) {
 	for i, s := range e.stamps {

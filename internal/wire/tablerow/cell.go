@@ -52,8 +52,7 @@ type part struct {
 // cell is a cell whose text depends on the time.
 type cell struct {
 	parts []part
-	// renderedAt is the time at which the cell's parts have the text that the original row
-	// has.
+	// renderedAt is a time at which the cell has the text of the original row.
 	renderedAt time.Time
 }
 
@@ -84,8 +83,8 @@ func (c cell) textAt(now time.Time) string {
 // cellSearch explains the cells that change with the time.
 type cellSearch struct {
 	*experiment
-	// past has the cells rendered with each timestamp a marker ago; future, with each a
-	// marker ahead. future is rendered when first needed, which is seldom.
+	// past has the cells rendered with each timestamp its marker ago, and future with each
+	// its marker ahead. future is nil until it is needed, which is seldom.
 	past, future []any
 }
 

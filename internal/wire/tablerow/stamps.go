@@ -39,8 +39,9 @@ const (
 	maxYearsAhead = 300
 )
 
-// findStamps returns an object's timestamps, newest first. It leaves out zero timestamps,
-// timestamps too far ahead to age, and timestamps of managed fields.
+// findStamps returns an object's timestamps, newest first. It leaves out zero timestamps and
+// timestamps too far ahead to age. In typed objects it also leaves out managed fields. It returns
+// ErrVolatile for a timestamp that cannot be moved.
 func (k *typeInfos) findStamps(obj runtime.Object, now time.Time) ([]stamp, error) {
 	f := finder{types: k}
 	f.walk(reflect.ValueOf(obj), nil)

@@ -55,7 +55,7 @@ func (a age) textAt(now time.Time) string {
 	return duration.HumanDuration(now.Sub(a.of))
 }
 
-// Append appends the row's compact JSON, as Kubernetes would print it in a table now.
+// Append appends the row's compact JSON, as Kubernetes would print it in a table at now.
 func (t *Template) Append(dst []byte, now time.Time) []byte {
 	written := int32(0)
 	for _, h := range t.holes {

@@ -11,8 +11,7 @@ import (
 )
 
 // NewCustomKind returns what is needed to write the custom resources of one kind and version
-// as JSON. They are stored as JSON that is written like the one that is sent, without the
-// resourceVersion.
+// as JSON. They are stored in the JSON that is sent, without the resourceVersion.
 //
 // On its way out Kubernetes prunes fields, sets defaults and normalizes metadata. All this
 // depends on which fields an object has, of which types, and whether they are empty, so that
@@ -48,7 +47,8 @@ type customWalk struct {
 	// identified counts how many of version and kind the object has.
 	identified int
 	// revision is where the resourceVersion belongs: before the first of the fields of the
-	// metadata that come later. There always is one, the UID.
+	// metadata that come later, such as the UID. It is 0 before that field is reached, and
+	// objects without one are refused.
 	revision int
 }
 
@@ -171,7 +171,7 @@ func (c *customWalk) field(r role, key []byte) bool {
 	return c.value(r, key)
 }
 
-// identity goes through a text that must have a value.
+// identity goes through a text that must be quoted.
 func (c *customWalk) identity(quoted []byte) bool {
 	if !bytes.HasPrefix(c.text[c.pos:], quoted) {
 		return false

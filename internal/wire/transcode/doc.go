@@ -1,5 +1,5 @@
-// Package transcode writes the bytes that clients are sent straight from the bytes that etcd
-// stores: Kubernetes' protobuf to Kubernetes' JSON or protobuf, without Go structs.
+// Package transcode makes what clients are sent straight from the bytes that etcd stores:
+// Kubernetes' protobuf to Kubernetes' JSON or protobuf, without Go structs.
 //
 // Tables say how each field is written. They are compiled at the start, by reflection, from
 // Kubernetes' own Go types and their struct tags. One walk through an object's stored bytes

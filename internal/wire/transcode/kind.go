@@ -22,7 +22,8 @@ type Kind struct {
 	// opening begins objects that are sent alone as JSON: the kind and version.
 	opening []byte
 	// partial says that only the metadata is sent. custom says that the kind is one of custom
-	// resources: head is their quoted apiVersion, opening their quoted kind, and all else is not set.
+	// resources: head is their quoted apiVersion, opening their quoted kind, and all else is
+	// not set.
 	partial, custom bool
 }
 

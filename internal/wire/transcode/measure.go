@@ -10,9 +10,9 @@ import (
 type Fingerprint uint64
 
 // Measure returns how many bytes Append would append for an entry, and the entry's
-// fingerprint, without writing anything. It returns false for an entry that the tables
-// do not describe or whose fingerprint is not proven. It also does for all entries of
-// JSON, whose size only writing tells.
+// fingerprint, without writing anything. It returns false for an entry that would not be
+// spliced, or whose fingerprint is not proven. It also does for all entries of JSON, whose size
+// only writing tells.
 func (t *Transcoder) Measure(e *entry.Entry) (size int, fingerprint Fingerprint, ok bool) {
 	if t == nil || t.stopped.Load() || t.writesJSON() {
 		return 0, 0, false

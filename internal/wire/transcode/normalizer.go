@@ -26,8 +26,8 @@ type Normalizer struct {
 	consecutive atomic.Int32
 }
 
-// expectAfter is how many consecutive objects must have had a normal form until the next one is
-// normalized without a walk through its stored bytes, which would be in vain.
+// After expectAfter consecutive objects with a normal form, the next object is normalized
+// without a walk through its stored bytes first.
 const expectAfter = 8
 
 // NewNormalizer makes a Normalizer. encodeForStorage decodes an entry and encodes the object as

@@ -11,7 +11,7 @@ import (
 // Proofs remembers which fingerprints are proven and which are refuted, for all transcoders
 // of a process. It is bounded: 65,536 proven fingerprints take 1 MiB. If there are more, all
 // are forgotten and proven again. Refuted ones are never forgotten; if there are too many,
-// nothing more is proven. Look-ups take no lock. All methods are safe for concurrent use.
+// nothing more is proven. Lookups take no lock. All methods are safe for concurrent use.
 //
 // It also has what transcoders share: values that they walked through before, and the seed of
 // fingerprints.
@@ -32,6 +32,7 @@ type Proofs struct {
 	// written are shared values as JSON, values are shared values that are only checked.
 	written, values sharedValues
 
+	// mu is held while proven or refuted is changed.
 	mu sync.Mutex
 }
 
@@ -75,8 +76,8 @@ type Counts struct {
 	// Compared were encoded both ways, and were equal. Different were encoded both ways,
 	// and were not equal.
 	Compared, Different int64
-	// Refuted have fingerprints of objects that were different. Declined are not in a
-	// table's reach, or stored in another version.
+	// Refuted have fingerprints of objects that were different, and were not compared again.
+	// Declined are not in a table's reach, or stored in another version.
 	Refuted, Declined int64
 	// Normalized are the objects whose normal form was found. They are transcoded from
 	// then on.
@@ -157,7 +158,8 @@ func (p *Proofs) refute(fingerprint uint64) (wasProven bool) {
 // one.
 type hashSet struct {
 	slots atomic.Pointer[[]atomic.Uint64]
-	used  int
+	// used is how many hashes were added, including the removed ones.
+	used int
 }
 
 const (

@@ -16,7 +16,7 @@ import (
 //
 // A value is kept when it comes a second time. It has two places in a table, by its hash, and
 // replaces what is there. If the values have more bytes than maxSharedBytes, all are
-// forgotten. Look-ups take no lock. The zero value is ready.
+// forgotten. Lookups take no lock. The zero value is ready.
 type sharedValues struct {
 	slots [sharedSlots]atomic.Pointer[sharedValue]
 	// seen has parts of the hashes of values that came once.
@@ -44,8 +44,8 @@ type sharedValue struct {
 const (
 	sharedSlots = 1 << 13
 	seenSlots   = 1 << 11
-	// A walk of a value below minShared bytes is as fast as a look-up. Values above
-	// maxShared are walked value by value, so that one change does not cost them.
+	// A walk of a value below minShared bytes is as fast as a lookup. Values above maxShared
+	// are walked part by part, so that one change does not cost all of them.
 	minShared = 64
 	maxShared = 8 << 10
 	// maxSharedBytes bounds the bytes of all values.
@@ -103,8 +103,8 @@ func (s *sharedValues) add(hash uint64, v *sharedValue) {
 
 func (v *sharedValue) cost() int { return cap(v.bytes) + sharedOverhead }
 
-// shared writes a message, raw JSON, or with whole all of a list or map. It adds what it
-// finds to the fingerprint as one number, which does not depend on what is around the value.
+// shared writes a message, raw JSON, or with whole all of a list or map. It adds the value to
+// the fingerprint as one number, which does not depend on what is around the value.
 func (w *walker) shared(f *field, stored []byte, whole bool) bool {
 	if f.top || len(stored) < minShared || len(stored) > maxShared {
 		return w.apart(f, stored, whole)

@@ -32,17 +32,18 @@ type Transcoder struct {
 	kind   *Kind
 	target Target
 	proofs *Proofs
-	// normalizer finds the normal forms of objects. All forms of a resource share it.
+	// normalizer finds the normal forms of objects. The forms of a resource share it. It may
+	// be nil.
 	normalizer *Normalizer
 	// name is the form's name in logs.
 	name string
 	// start keeps its fingerprints apart from the fingerprints of other forms.
 	start uint64
 	// stopped says that a proven fingerprint was refuted: fingerprints do not tell enough
-	// about this kind. Or that most objects of a custom kind have fingerprints of their own.
+	// about this kind. Or that giveUp has stopped a custom kind.
 	stopped atomic.Bool
-	// sent and unproven count the objects of a custom kind whose fingerprints were proven,
-	// and the objects that had to be compared.
+	// sent and unproven are for custom kinds. sent counts objects that were sent without a
+	// comparison, unproven objects that were compared because nothing was proven of them.
 	sent, unproven atomic.Int64
 }
 
@@ -130,8 +131,10 @@ func (t *Transcoder) decide(dst []byte, e *entry.Entry) (_ []byte, fingerprint u
 	return dst, fingerprint, t.proofs.judge(fingerprint)
 }
 
-// giveUp stops the transcoder of a custom kind if most of its objects are compared. Maps with
-// keys of its users' choice give each object a fingerprint of its own.
+// giveUp counts an object of a custom kind whose fingerprint is not proven. It stops the
+// transcoder once there are more than enough of them, and more than one for each share objects
+// that were sent. Maps with keys of their users' choice give each object a fingerprint of its
+// own.
 func (t *Transcoder) giveUp() {
 	const enough, share = 1000, 4
 	if n := t.unproven.Add(1); n > enough && share*n > t.sent.Load() {
@@ -184,7 +187,7 @@ func fingerprintOf(hash uint64, edited bool) uint64 {
 	return hash
 }
 
-// writeCustom appends a custom resource to w.dst.
+// writeCustom appends a custom resource to w.dst. It returns false for targets of protobuf.
 func (t *Transcoder) writeCustom(w *walker, value []byte) bool {
 	if !t.writesJSON() || !w.customObject(t.kind, value) {
 		return false

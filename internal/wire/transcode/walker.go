@@ -12,7 +12,7 @@ import (
 // are longer than they need be. So each accepted object has one encoding, and decoding
 // loses nothing of it.
 type walker struct {
-	// dst is what was written. It is only appended to if writes is set.
+	// dst is what was written. The walk only appends to it if writes is set.
 	dst    []byte
 	writes bool
 	// revision is the object's resourceVersion as text, in digits.
@@ -135,7 +135,8 @@ func (w *walker) field(f *field, content []byte, at span) bool {
 	return w.collection(f, content[at.from:at.to])
 }
 
-// scan finds the fields of a message. It adds them to found.
+// scan finds the fields of a message. It sets their spans, and adds them to found. It returns
+// false for what the walker refuses.
 func scan(m *message, content []byte, spans []span, found *fieldSet) bool {
 	var last uint64
 	for i := 0; i < len(content); {

@@ -53,7 +53,7 @@ func (e *Event) EndsInitial() bool {
 // etcd, and several times that as JSON.
 const maxEvent = 16 << 20
 
-// keptCarry is how many bytes an Reader keeps for its next event.
+// keptCarry is the capacity up to which a Reader keeps an empty carry for its next event.
 const keptCarry = 4 << 10
 
 // Reader finds the events in the body of a watch. The zero value reads JSON.
@@ -115,7 +115,7 @@ func (r *Reader) bounds(b []byte) (start, end int) {
 
 var errEvent = errors.New("an event has no type")
 
-// visit reads the event in a frame, which begins at start.
+// visit reads the event of a frame, in which it begins at start.
 func (r *Reader) visit(frame []byte, start int, visit func(*Event)) error {
 	e := Event{Frame: frame}
 	frame = frame[start:]
@@ -156,8 +156,8 @@ func Revision(object []byte, form Form) []byte {
 	return Field(Field(object, 1), 6)
 }
 
-// ListPosition returns the resource version and the continue token of a list, out of the
-// first and the last bytes of its body. Built-in lists begin with their metadata, and lists
+// ListPosition returns the resource version and the continue token of a list. head and tail are
+// the first and the last bytes of its body. Built-in lists begin with their metadata, and lists
 // of custom resources end with it.
 func ListPosition(form Form, head, tail []byte) (revision, token string) {
 	if form == Protobuf {
