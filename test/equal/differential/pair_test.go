@@ -22,8 +22,12 @@ const noLeases = "--feature-gates=APIServerIdentity=false,UnknownVersionInterope
 // featureGates enables what alpha and beta types need, and shards.
 const featureGates = noLeases + ",GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true"
 
+// testsCompact keeps the servers from compacting etcd, after which their caches differ for up
+// to fifteen seconds. The tests compact it where they expect that.
+const testsCompact = "--etcd-compaction-interval=0"
+
 // everything enables all versions of the API.
-var everything = []string{"--runtime-config=api/all=true", featureGates}
+var everything = []string{"--runtime-config=api/all=true", featureGates, testsCompact}
 
 // side is one of the two servers with its clients.
 type side struct {

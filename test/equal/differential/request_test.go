@@ -198,8 +198,12 @@ func (s *side) send(ctx context.Context, r request) (*http.Response, error) {
 	return resp, nil
 }
 
-// gunzip decompresses a body and counts its members.
+// gunzip decompresses a body and counts its members. An empty body has none: Kubernetes
+// ends some watches before their first byte, and says gzip all the same.
 func gunzip(packed []byte) (plain []byte, members int, err error) {
+	if len(packed) == 0 {
+		return nil, 0, nil
+	}
 	in := bytes.NewReader(packed)
 	r, err := gzip.NewReader(in)
 	for ; err == nil; err = r.Reset(in) {
@@ -211,7 +215,7 @@ func gunzip(packed []byte) (plain []byte, members int, err error) {
 		}
 		plain = append(plain, member...)
 	}
-	if errors.Is(err, io.EOF) && members > 0 {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return plain, members, err

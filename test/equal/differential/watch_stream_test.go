@@ -88,12 +88,16 @@ func (w *stream) read(ctx context.Context, resp *http.Response) {
 }
 
 // decompressed returns a reader that decompresses the body while it arrives, if
-// it is compressed.
+// it is compressed. An empty body is left as it is, as in gunzip.
 func decompressed(resp *http.Response) (io.Reader, error) {
 	if resp.Header.Get("Content-Encoding") != "gzip" {
 		return resp.Body, nil
 	}
-	return gzip.NewReader(resp.Body)
+	plain, err := gzip.NewReader(resp.Body)
+	if errors.Is(err, io.EOF) {
+		return resp.Body, nil
+	}
+	return plain, err
 }
 
 // counts returns the numbers of events and of bookmarks that end initial
