@@ -91,6 +91,8 @@ type Cache struct {
 		// newestAtLoad is load.newest of the last load. A cache that is not loaded becomes
 		// so, and Progress leaves 0, once applied has reached it.
 		newestAtLoad int64
+		// loading says that a load has begun and not ended.
+		loading bool
 		// loadedAt is the revision of the last load.
 		loadedAt int64
 		// unchanged has, by prefix, the revision since which nothing had changed at the

@@ -31,6 +31,9 @@ func (r *Resource) buildIndex(term entry.Term) {
 	began := r.cfg.Clock.Now()
 	order.markUsed(began)
 	s := r.state.Load()
+	if slices.ContainsFunc(s.indexes, func(t Tree) bool { return t.order.term == term }) {
+		return // scans cost less than this index for what is asked
+	}
 	r.addIndex(s, sortedIndex(s.tree, order), began)
 }
 

@@ -127,6 +127,11 @@ func TestIndexMissesNoChange(t *testing.T) {
 		"an undecodable entry": func(c *Cache, r *Resource) {
 			r.MarkUndecodable(c, r.state.Load().tree.Get("003"), errors.New("damaged"))
 		},
+		"a load of the same revision": func(c *Cache, _ *Resource) {
+			loader, revision := c.BeginLoad(), c.Progress().Revision()
+			loader.Add(t.Context(), []feed.Object{putEvent(100)})
+			loader.End(t.Context(), revision)
+		},
 	} {
 		c, r := newIndexed(t)
 		r.state.Load().indexes = nil

@@ -24,6 +24,9 @@ type load struct {
 
 // BeginLoad implements feed.Sink. Readers see the old states until End.
 func (c *Cache) BeginLoad() feed.Loader {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.write.loading = true
 	return &load{cache: c, began: c.cfg.Clock.Now(), changes: map[*Resource][]change{}}
 }
 
@@ -64,6 +67,10 @@ func (l *load) End(ctx context.Context, revision int64) {
 		r.replaceLocked(l.changes[r], revision, l.changedAt(r.spec.Prefix, revision), took)
 	}
 	c.write.loadedAt, c.write.unchanged = revision, l.unchanged
+	c.write.loading = false
+	for _, r := range c.Resources() {
+		c.removeUnusedLocked(r) // some were released during the load
+	}
 	clear(c.write.released)
 	c.write.newestAtLoad = l.newest
 	c.advanceLocked(revision)

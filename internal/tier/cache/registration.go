@@ -48,11 +48,18 @@ func (c *Cache) Retain(r *Resource) {
 
 // Release ends a registration. After the last one a resource without objects is removed. One
 // with objects stays and follows etcd: a custom resource is registered again whenever its
-// definition changes.
+// definition changes. So does one for which a load may have found objects already.
 func (c *Cache) Release(r *Resource) {
 	c.write.Lock()
 	defer c.write.Unlock()
-	if r.refs--; r.refs > 0 || r.Snapshot().Len() > 0 {
+	if r.refs--; !c.write.loading {
+		c.removeUnusedLocked(r)
+	}
+}
+
+// removeUnusedLocked removes a resource that has neither registrations nor objects.
+func (c *Cache) removeUnusedLocked(r *Resource) {
+	if r.refs > 0 || r.Snapshot().Len() > 0 {
 		return
 	}
 	c.mu.Lock()

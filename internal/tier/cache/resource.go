@@ -122,7 +122,7 @@ func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, too
 	for run := range old.tree.Runs("") {
 		run.Memo.Retire(r.cfg.Budget)
 	}
-	empty := state{revision: revision}
+	empty := state{revision: revision, unlogged: old.unlogged + 1}
 	for _, index := range old.indexes {
 		empty.indexes = append(empty.indexes, Tree{order: index.order})
 	}

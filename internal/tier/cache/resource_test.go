@@ -53,6 +53,24 @@ func TestRegisterDuringLoad(t *testing.T) {
 	wantValues(t, "after the end", r.Snapshot().Tree, map[string]string{"a": "1", "b": "1"})
 }
 
+// TestReleaseDuringLoad releases empty resources while objects of one are loaded: these are not
+// lost, and the other resource is removed.
+func TestReleaseDuringLoad(t *testing.T) {
+	t.Parallel()
+	c := newCache(cache.Config{})
+	load(t, c, 10)
+	loaded, empty := c.Register(cache.Spec{Prefix: pods}), c.Register(cache.Spec{Prefix: "/registry/empty/"})
+	loader := c.BeginLoad()
+	loader.Add(t.Context(), []feed.Object{object(pods+"a", "1", 11)})
+	c.Release(loaded)
+	c.Release(empty)
+	loader.End(t.Context(), 12)
+	wantValues(t, "registered again", c.Register(cache.Spec{Prefix: pods}).Snapshot().Tree, map[string]string{"a": "1"})
+	if n := len(c.Resources()); n != 1 {
+		t.Errorf("%d resources, want 1", n)
+	}
+}
+
 func TestReleaseKeepsWhatHasObjects(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})

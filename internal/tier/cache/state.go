@@ -14,8 +14,8 @@ type state struct {
 	opaque, unreadable int
 	// bytes is the length of all values. packed is their length in memory.
 	bytes, packed int64
-	// unlogged counts the times since the last load that the tree was changed without events
-	// in the log. An index that is built of an older state cannot catch up with such changes.
+	// unlogged counts the times that the tree was changed without events in the log, or loaded.
+	// An index that is built of an older state cannot catch up with such changes.
 	unlogged int64
 	// digest is the digest of the tree's entries. States that At makes do not keep it.
 	digest Digest
