@@ -249,6 +249,15 @@ func (r *Replica) CustomVersion(gr schema.GroupResource) (preferred string) {
 	return preferred
 }
 
+// CustomSpec returns a hash of the spec of a custom resource's definition. It returns 0 if there is
+// no definition.
+func (r *Replica) CustomSpec(gr schema.GroupResource) uint64 {
+	if row := r.custom.Catalog().Find(gr.Group, gr.Resource); row != nil {
+		return row.Spec
+	}
+	return 0
+}
+
 // HaveSameSchema reports whether versions a and b of a custom resource have the same schema, and no
 // webhook converts between them. API servers prune and default what they send by the schema of the
 // requested version, so objects of another version may lack fields.

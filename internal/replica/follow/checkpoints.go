@@ -26,11 +26,15 @@ type Checkpoints struct {
 
 // forResource names the checkpoint of a resource, which is followed at a path. The second
 // result is an apifeed.Config.Checkpoint. It is nil if nothing is kept.
-func (c *Checkpoints) forResource(key Key, path string, protobuf bool) (source.KeptBackend, func() (feed.Checkpoint, error)) {
+func (c *Checkpoints) forResource(key Key, r *Request) (source.KeptBackend, func() (feed.Checkpoint, error)) {
 	if c == nil || key.GroupResource == secrets {
 		return source.KeptBackend{}, nil
 	}
-	from := func() string { return fmt.Sprintf("API server %s %s protobuf=%v", c.Upstream(), path, protobuf) }
+	form := fmt.Sprintf("%s protobuf=%v", r.path(), r.Protobuf)
+	if r.Custom {
+		form += fmt.Sprintf(" definition=%x", r.Spec)
+	}
+	from := func() string { return fmt.Sprintf("API server %s %s", c.Upstream(), form) }
 	return source.KeptBackend{Name: key.String(), Source: from},
 		func() (feed.Checkpoint, error) { return c.Dir.Open(key.String(), from()) }
 }

@@ -51,6 +51,9 @@ type FollowedResource struct {
 	named bool
 	// again says that the resource is to be followed once settledAt is over, read or not.
 	again bool
+	// outdated says that the resource has changed since the newest feed began. Objects on disk or
+	// of another replica may be as the upstream sent them before.
+	outdated bool
 	// freeAt is when the cache frees the objects of a resource that is no longer followed. It is
 	// zero if there are no objects to free.
 	freeAt time.Time

@@ -55,10 +55,12 @@ func (s *Resources) outdateBuiltIn() {
 func (s *Resources) outdateLocked(f *FollowedResource) {
 	f.refused.Store(nil)
 	f.settledAt = s.cfg.Clock.Now().Add(settlePeriod)
+	f.outdated = true
 	if s.endLocked(f) {
 		f.again = true
 		f.backend.Cache.Suspend()
 		f.freeAt = f.settledAt.Add(freePeriod)
+		s.cfg.Checkpoints.remove(f.key)
 	}
 }
 

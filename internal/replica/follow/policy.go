@@ -36,8 +36,7 @@ type PolicyConfig struct {
 	// Only says that only the resources of Follow are followed, and what the replica itself
 	// needs.
 	Only bool
-	// Restart restarts the replica, because the upstream is of another version. It is called once at
-	// most.
+	// Restart restarts the replica for another version of the upstream. It is called at most once.
 	Restart func(reason error)
 	// FollowedBefore are the keys that the replica followed before it was restarted.
 	FollowedBefore []string
@@ -272,7 +271,7 @@ func (p *Policy) followCustom(gvr schema.GroupVersionResource) handler.Reason {
 	}
 	preferred := p.server.CustomVersion(gr)
 	followed, why := p.cfg.Resources.Follow(Key{GroupResource: gr}, Request{
-		Version: Version{GroupVersionResource: gr.WithVersion(preferred)}, Named: p.names(gr), Custom: true,
+		Version: Version{GroupVersionResource: gr.WithVersion(preferred)}, Named: p.names(gr), Custom: true, Spec: p.server.CustomSpec(gr),
 	})
 	if why == "" && preferred != gvr.Version && !p.server.HaveSameSchema(gr, preferred, gvr.Version) {
 		return handler.OtherVersion

@@ -173,24 +173,6 @@ func (s *Resources) State(key Key) State {
 	return Absent
 }
 
-// Request says how a resource is to be followed.
-type Request struct {
-	Version
-	// Named says that the operator has named the resource. It is not given up for lack of
-	// readers or memory. If it is given up for another reason, it is followed again.
-	Named bool
-	// Needed says that the replica itself needs the resource. It implies Named, and a sweep
-	// never gives the resource up.
-	Needed bool
-	// Custom says that the resource is of a definition.
-	Custom bool
-	// Optional says that the replica is ready though the resource could not be loaded.
-	Optional bool
-	// UpstreamOnly says that the objects come from the upstream alone, neither from disk nor from
-	// another replica.
-	UpstreamOnly bool
-}
-
 // Follow starts to follow a resource, unless it is followed already. It returns the version
 // that is followed, or the reason why the resource is not. Both are empty if the resource has
 // no backend or store yet, or has not settled after a change.
@@ -249,11 +231,14 @@ func (s *Resources) startLocked(f *FollowedResource, r Request) {
 		cfg.WentBack = func(ctx context.Context) (bool, error) { return s.wentBack(ctx, current.feed) }
 	}
 	if !r.UpstreamOnly {
-		current.kept, cfg.Checkpoint = s.cfg.Checkpoints.forResource(f.key, path, r.Protobuf)
+		current.kept, cfg.Checkpoint = s.cfg.Checkpoints.forResource(f.key, &r)
 		cfg.Sibling = s.mu.sibling.forPath(path)
 	}
+	if f.outdated {
+		cfg.Checkpoint, cfg.Sibling = nil, nil
+	}
 	f.refused.Store(nil)
-	f.freeAt, f.again, f.request = time.Time{}, false, r
+	f.freeAt, f.again, f.outdated, f.request = time.Time{}, false, false, r
 	current.feed = apifeed.New(cfg)
 	f.run.Store(current)
 	if s.mu.running != nil {

@@ -10,8 +10,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/millrace/millrace/test/support/harness"
@@ -118,6 +123,76 @@ func TestResumesFromCheckpoint(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCheckpointOfAnotherDefinition changes a default in a definition, which changes how objects are
+// sent and no revision. The newest object has the field already. The replica does not answer from
+// what it wrote to disk before: neither one that runs, nor one that is started again.
+func TestCheckpointOfAnotherDefinition(t *testing.T) {
+	t.Parallel()
+	// A stock server would forget the history of the resource, so that the replica loads it again.
+	upstream := harness.Start(t, harness.ShortTempDir(t))
+	definitions := must(apiextensionsclient.NewForConfig(upstream.Config()))(t).ApiextensionsV1().CustomResourceDefinitions()
+	must(definitions.Create(t.Context(), blocks(), metav1.CreateOptions{}))(t)
+	objects := must(dynamic.NewForConfig(upstream.Config()))(t).Resource(schema.GroupVersionResource{Group: toys, Version: "v1", Resource: "blocks"}).Namespace("default")
+	var newest string
+	for _, block := range []*unstructured.Unstructured{
+		{Object: map[string]any{"apiVersion": toys + "/v1", "kind": "Block", "metadata": map[string]any{"name": "a"}}},
+		{Object: map[string]any{"apiVersion": toys + "/v1", "kind": "Block", "metadata": map[string]any{"name": "b"}, "colour": "red"}},
+	} {
+		eventually(t, "the definition", func() error {
+			made, err := objects.Create(t.Context(), block, metav1.CreateOptions{})
+			if err != nil {
+				return notYet("%v", err)
+			}
+			newest = made.GetResourceVersion()
+			return nil
+		})
+	}
+	dir := filepath.Join(harness.ShortTempDir(t), "data")
+	flags := []string{"--follow=blocks." + toys, "--data-dir=" + dir, "--checkpoint-interval=500ms"}
+	const path = "/apis/" + toys + "/v1/blocks?resourceVersion=0"
+	// setDefault changes the definition, and returns once the upstream sends the default.
+	setDefault := func(colour string) {
+		t.Helper()
+		definition := must(definitions.Get(t.Context(), "blocks."+toys, metav1.GetOptions{}))(t)
+		definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties = map[string]apiextensionsv1.JSONSchemaProps{
+			"colour": {Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"` + colour + `"`)}},
+		}
+		must(definitions.Update(t.Context(), definition, metav1.UpdateOptions{}))(t)
+		eventually(t, "the default "+colour, func() error {
+			if sent := must(fetch(t.Context(), upstream.Config(), path))(t); !strings.Contains(sent.body, `"colour":"`+colour+`"`) {
+				return notYet("%s", sent.body)
+			}
+			return nil
+		})
+	}
+	setDefault("blue")
+	replica := harness.StartReplica(t, upstream, flags...)
+	// agrees waits until the replica answers by itself, with the upstream's bytes.
+	agrees := func(when string) {
+		t.Helper()
+		eventually(t, "the upstream's objects "+when, func() error {
+			answered := counter(t, replica, `millrace_read_requests_total{verb="LIST"}`)
+			ours, theirs := must(fetch(t.Context(), replica.Config(), path))(t), must(fetch(t.Context(), upstream.Config(), path))(t)
+			if counter(t, replica, `millrace_read_requests_total{verb="LIST"}`) == answered {
+				return notYet("passed on")
+			}
+			if ours != theirs {
+				return notYet("%d %s, not %d %s", ours.status, ours.body, theirs.status, theirs.body)
+			}
+			return nil
+		})
+	}
+	agrees("at first")
+	awaitCheckpointAt(t, replica, upstream.URL+"/blocks."+toys, newest)
+	setDefault("green")
+	agrees("after a change")
+	awaitCheckpointAt(t, replica, upstream.URL+"/blocks."+toys, newest)
+	replica.Kill()
+	setDefault("yellow")
+	replica = harness.StartReplica(t, upstream, flags...)
+	agrees("after a change and a start")
 }
 
 const encryption = `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [{"resources": ["secrets"], "providers": [
