@@ -26,7 +26,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *tiermount.ReadTier, cfg 
 		return nil, err
 	}
 	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.Tier.Wrap, r.policy.Read, r.policy.CutOffSince(tier.Backends.BrokenSince)
-	cfg.MayShare, cfg.PassOn = r.policy.MayShare, tier.Tier.PassOn
+	cfg.MayShare, cfg.PassOn, cfg.Accounted = r.policy.MayShare, tier.Tier.PassOn, read.Accounted
 	cfg.Shared = func(req *http.Request) {
 		cfg.Metrics.Shared.Inc()
 		read.NoteShared(req)

@@ -10,7 +10,8 @@ import (
 const otherMinor = "the upstream is of another minor version, so only objects as it sends them are answered here: "
 
 // adviceByReason says which requests the server could answer from bytes instead. Keys
-// are the reasons for which package read passes requests on, as in serverreport.Shape.Reason.
+// are the reasons for which packages read and replica/handler pass requests on, as in
+// serverreport.Shape.Reason.
 var adviceByReason = map[string]string{
 	"resource":       "what other API servers serve, and subresources, are not kept here as bytes; ask for them less often",
 	"path":           "use the resource's own path, without empty parts and without a slash at its end",
@@ -33,6 +34,18 @@ var adviceByReason = map[string]string{
 	"skew-shard":     "the upstream is of another minor version, which may not know shards: run a replica of the upstream's version",
 	"skew-error":     "the upstream is of another minor version, and answers with errors in its own words: look why the client gets an error so often",
 	"skew-bookmark":  "the upstream is of another minor version, and has sent no bookmark of this kind yet: wait a minute, or enable watch-lists at the upstream",
+	"not-read":       "subresources are not kept here; ask for them less often",
+	"refused":        "the user of --kubeconfig may not list and watch the resource: give it the right",
+	"silent":         "the feed of the resource is broken while the upstream answers others: the log says why",
+	"memory":         "the replica has no memory left for the resource: give it more, or name the resource with --follow",
+	"excluded":       "the replica does not hold the resource: name it with --follow, or take it out of --exclude",
+	"not-named":      "--follow-only is set: name the resource with --follow",
+	"user":           "the replica does not know the user: use a token, or give the replica the authority of the client's certificates",
+	"denied":         "the upstream has not confirmed the user's right: give it, or find out why the client asks in vain",
+	"impersonation":  "it acts as another user, which only the upstream may decide: ask as the user itself",
+	"version-skew":   "the upstream's version is too far away: run a replica of that version",
+	"other-version":  "it asks for a version that cannot be made of the one that is followed: ask for the version that discovery lists first",
+	"other-etcd":     "etcd is not known to have the resource: check --etcd-prefix and --etcd-servers-overrides",
 	"encoding":       "an encoder did something unexpected: ask for another form, such as protobuf or JSON",
 }
 
@@ -41,5 +54,9 @@ func (p *requestPattern) passedOn() string {
 	if p.Path != serverreport.PathPassedOn {
 		return ""
 	}
-	return fmt.Sprintf("Kubernetes' handler answers this (%s), which decodes and encodes each object for this request: %s.", p.Reason, adviceByReason[p.Reason])
+	sentence := fmt.Sprintf("This is passed on (%s), and costs as much as at kube-apiserver", p.Reason)
+	if advice := adviceByReason[p.Reason]; advice != "" {
+		sentence += ": " + advice
+	}
+	return sentence + "."
 }

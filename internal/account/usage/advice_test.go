@@ -59,7 +59,7 @@ func TestAdvice(t *testing.T) {
 		{"metadata", 4, func(r *request) { full(r); r.Shape.Encoding = "metadata protobuf" }, nil},
 		{"passed on", 4, func(r *request) {
 			r.Shape.Path, r.Shape.Reason, r.Shape.Encoding, r.Cost.CPU = "passed on", "accept", "yaml", 5
-		}, []string{"Kubernetes' handler answers this (accept), which decodes and encodes each object for this request: ask for application/json"}},
+		}, []string{"This is passed on (accept), and costs as much as at kube-apiserver: ask for application/json"}},
 	} {
 		accounts, clock := newAccounts(usage.Config{})
 		for range c.times {

@@ -80,6 +80,8 @@ type setup struct {
 	// tls is how the upstream is reached, if by TLS.
 	tls     rest.TLSClientConfig
 	budgets *usage.Budgets
+	// accounted is handler.Config.Accounted.
+	accounted func(*request.RequestInfo) bool
 	// tokenRefused is the proxy's.
 	tokenRefused func(string)
 	// base is the path of the upstream's address.
@@ -128,7 +130,7 @@ func (s setup) handler(t *testing.T, u *fakeUpstream) http.Handler {
 			return authorizer.DecisionAllow, "", nil
 		}),
 		Documents: documents, Proxy: proxy, Metrics: counters, Serializer: scheme.Codecs,
-		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets,
+		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets, Accounted: s.accounted,
 		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
 	return authenticated(t, h)

@@ -30,6 +30,9 @@ type Config struct {
 	// PassOn lets next answer a request that the read tier does not see, and adds it to
 	// the accounts. Nil keeps no accounts.
 	PassOn func(w http.ResponseWriter, req *http.Request, next http.Handler, reason string)
+	// Accounted reports whether PassOn charges requests of this kind to the budgets of clients. Nil
+	// means that it does for none.
+	Accounted func(*request.RequestInfo) bool
 	// Shared is called with each read that was given the answer to another read, also if its
 	// client has left meanwhile. It may be nil.
 	Shared func(*http.Request)
@@ -77,6 +80,9 @@ type Handler struct {
 func New(cfg Config) *Handler {
 	if cfg.PassOn == nil {
 		cfg.PassOn = func(w http.ResponseWriter, req *http.Request, next http.Handler, _ string) { next.ServeHTTP(w, req) }
+	}
+	if cfg.Accounted == nil {
+		cfg.Accounted = func(*request.RequestInfo) bool { return false }
 	}
 	if cfg.Shared == nil {
 		cfg.Shared = func(*http.Request) {}
@@ -167,19 +173,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // passOn lets the upstream answer a request. Bytes that a GET or LIST is sent count
-// against its client's budget, as the bytes of the tier do.
+// against its client's budget, as the bytes of the tier do. Watches are not charged: initial events
+// cannot be told from others here.
 func (h *Handler) passOn(w http.ResponseWriter, req *http.Request, why Reason) {
 	client, info, charged := h.charged(req.Context())
-	if !charged {
+	if !charged || info.Verb == "watch" || h.cfg.Accounted(info) {
 		h.cfg.PassOn(w, req, h.cfg.Proxy, string(why))
 		return
 	}
 	counted := &countedWriter{ResponseWriter: w}
-	defer func() {
-		if info.Verb != "watch" { // events are not charged, and cannot be told from initial ones here
-			h.cfg.Budgets.Charge(client.GetName(), req.RemoteAddr, counted.bytes)
-		}
-	}()
+	defer func() { h.cfg.Budgets.Charge(client.GetName(), req.RemoteAddr, counted.bytes) }()
 	h.cfg.PassOn(counted, req, h.cfg.Proxy, string(why))
 }
 

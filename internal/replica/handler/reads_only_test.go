@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/replica/handler"
+	"github.com/millrace/millrace/internal/tier/read"
 )
 
 // TestReadsOnly sends reads, questions and requests that might change something to a
@@ -103,11 +104,26 @@ func TestBudgetCoversWhatIsPassedOn(t *testing.T) {
 			}
 		}
 	}
-	read := testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}
+	logs := testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}
 	for i := range 5 {
-		got := read.to(h)
+		got := logs.to(h)
 		if over := got.Code == http.StatusTooManyRequests; over != (i >= 3) {
 			t.Errorf("read %d of %q: %d", i, "upstream for tom", got.Code)
+		}
+	}
+	// What the accounts charge, the handler does not charge once more.
+	budgets = usage.NewBudgets(usage.BudgetConfig{Bytes: 40, Clock: clocktesting.NewFakeClock(time.Now())})
+	h = setup{budgets: budgets, refuses: handler.Excluded, accounted: read.Accounted}.handler(t, u)
+	list := testRequest{"GET", pods, "", bearer("tom")}
+	for i := range 10 {
+		if got := list.to(h); got.Code != http.StatusOK {
+			t.Errorf("list %d: %d", i, got.Code)
+		}
+	}
+	for i := range 5 {
+		got := logs.to(h)
+		if over := got.Code == http.StatusTooManyRequests; over != (i >= 3) {
+			t.Errorf("read %d after lists: %d", i, got.Code)
 		}
 	}
 }
