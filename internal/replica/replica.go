@@ -142,7 +142,7 @@ func (r *Replica) run(ctx context.Context) error {
 	if tier.ReadAccounts, err = o.NewReadAccounts(r.budgets, r.logger); err != nil {
 		return err
 	}
-	tier.Tier.SetAccounts(tier.ReadAccounts)
+	tier.Tier.SetAccounts(tier.ReadAccounts, b.WatchAccounts)
 	defer lifetime.RunUntilStopped(ctx, tier.ReadAccounts.Run)()
 	if r.etcd != nil {
 		if err := r.etcd.Ping(ctx, o.Kube.Etcd().StorageConfig.Transport); err != nil {

@@ -77,7 +77,9 @@ func (p *probe) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if p.accounts.ProbeFailed(err); err == nil {
+		if err != nil {
+			p.accounts.ProbeWriteFailed(err)
+		} else {
 			p.accounts.ProbeWrote(revision, began, time.Now())
 		}
 		select {
@@ -115,7 +117,7 @@ func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterf
 			return
 		}
 		if err != nil {
-			p.accounts.ProbeFailed(fmt.Errorf("watch Lease %s/%s: %w", probeNamespace, name, err))
+			p.accounts.ProbeWatchFailed(fmt.Errorf("watch Lease %s/%s: %w", probeNamespace, name, err))
 		}
 		select {
 		case <-time.After(probeRetry):

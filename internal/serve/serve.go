@@ -157,7 +157,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 		return err
 	}
 	tier.ReadAccounts = accounts
-	tier.Tier.SetAccounts(accounts)
+	tier.Tier.SetAccounts(accounts, b.WatchAccounts)
 	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
 	// The ping comes before Build, whose errors about an etcd that does not answer are
 	// hard to read.

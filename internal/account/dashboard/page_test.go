@@ -88,7 +88,7 @@ func TestPage(t *testing.T) {
 	for panel, words := range map[string][]string{
 		"now":      {"2 causes", "Clients do not read", "Give the client more CPU", "20,412"},
 		"slo":      {"endpointslices.discovery.k8s.io", "missed", "met", "slow-exporter", "spec.nodeName=node-00417", "100 ms"},
-		"watchers": {"client does not read", "system:node:node-", "Furthest behind", "41 s"},
+		"watchers": {"client does not read", "system:node:node-", "Furthest behind", "41 s", "csi-snapshotter"},
 		"lists":    {"LIST pods", "select by a label that few objects have", "cilium-agent", "3,104 of 5,000 clients", "pacing is on", "63,291 compared", "at .metadata.annotations, revision 4711"},
 		"memory":   {"v1 protobuf 141 MB", "field spec.nodeName", "of 4.3 GB"},
 		"crds":     {"compositions.apiextensions.crossplane.io", "webhook", "2,014"},

@@ -22,6 +22,21 @@ type WatchersReport struct {
 	ByResource []ResourceWatchers `json:"byResource"`
 	// Behind are the watches that lag most, 100 at most.
 	Behind []Watcher `json:"behind"`
+	// PassedOn is how many more watches are open that are passed on: another server, or
+	// Kubernetes' handlers, send their events.
+	PassedOn int `json:"passedOn"`
+	// PassedOnBy are the clients of these with most watches, 100 rows at most.
+	PassedOnBy []PassedOnWatches `json:"passedOnBy,omitempty"`
+}
+
+// PassedOnWatches are the open watches of one client for one resource that are passed on for
+// one reason.
+type PassedOnWatches struct {
+	Client
+	Resource string `json:"resource"`
+	// Reason is the label of millrace_read_passed_on_total.
+	Reason  string `json:"reason"`
+	Watches int    `json:"watches"`
 }
 
 // ResourceWatchers describes the watches of one resource.

@@ -1,6 +1,7 @@
 package slo
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -22,8 +23,9 @@ type probe struct {
 		lastRevision int64
 		// lastEvent is the newest event.
 		lastEvent probeEvent
-		// err is the argument of the last ProbeFailed.
-		err error
+		// writeErr is why the last write failed, and watchErr why the last watch ended. They are
+		// nil since a write has succeeded, and since an event.
+		writeErr, watchErr error
 	}
 }
 
@@ -41,7 +43,7 @@ func (set *Watches) ProbeWrote(revision int64, began, ended time.Time) {
 	p := &set.probe
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.active = true
+	p.mu.active, p.mu.writeErr = true, nil
 	// The event may come before the answer to the write.
 	if seen := p.mu.lastEvent; seen.revision >= revision {
 		p.observeLocked(set, seen.at, probeWrite{began, ended})
@@ -58,7 +60,7 @@ func (set *Watches) ProbeSaw(revision int64, at time.Time) {
 	p := &set.probe
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.active = true
+	p.mu.active, p.mu.watchErr = true, nil
 	p.mu.lastEvent = probeEvent{revision, at}
 	if p.mu.pending != (probeWrite{}) && revision >= p.mu.lastRevision {
 		p.observeLocked(set, at, p.mu.pending)
@@ -77,13 +79,18 @@ func (p *probe) observeLocked(set *Watches, seen time.Time, write probeWrite) {
 	observe(&p.mu.commit, write.ended)
 }
 
-// ProbeFailed records why the probe cannot write or watch. Nil drops the reason: a write
-// succeeded.
-func (set *Watches) ProbeFailed(err error) {
+// ProbeWriteFailed records why the probe cannot write.
+func (set *Watches) ProbeWriteFailed(err error) {
 	set.probe.mu.Lock()
 	defer set.probe.mu.Unlock()
-	set.probe.mu.active = true
-	set.probe.mu.err = err
+	set.probe.mu.active, set.probe.mu.writeErr = true, err
+}
+
+// ProbeWatchFailed records why the probe's watch could not begin, or has ended.
+func (set *Watches) ProbeWatchFailed(err error) {
+	set.probe.mu.Lock()
+	defer set.probe.mu.Unlock()
+	set.probe.mu.active, set.probe.mu.watchErr = true, err
 }
 
 // report returns nil if there is no probe.
@@ -100,8 +107,8 @@ func (p *probe) report(set *Watches, now time.Time) *serverreport.Probe {
 	if p.mu.pending != (probeWrite{}) {
 		row.PendingSeconds = max(0, now.Sub(p.mu.pending.ended)).Seconds()
 	}
-	if p.mu.err != nil {
-		row.Error = p.mu.err.Error()
+	if err := cmp.Or(p.mu.writeErr, p.mu.watchErr); err != nil {
+		row.Error = err.Error()
 	}
 	return row
 }

@@ -59,6 +59,7 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 	behind := watchesBehind(watches, now)
 	result.Waiting = len(behind)
 	result.Behind = behind[:min(maxBehind, len(behind))]
+	result.PassedOn, result.PassedOnBy = set.passedOnWatches()
 	return result
 }
 

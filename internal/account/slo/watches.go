@@ -87,6 +87,8 @@ type Watches struct {
 		clients       map[serverreport.Client]*clientAccount
 		subscriptions map[subscriptionKey]*subscriptionAccount
 		buffers       map[bufferKey]*deliveryBuffer
+		// passedOn counts the open watches that are passed on.
+		passedOn map[passedOnKey]int
 		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
 		// again.
 		nextClientDrop, nextSubscriptionDrop time.Time
@@ -104,6 +106,7 @@ func NewWatches(cfg Config) *Watches {
 	set.mu.clients = map[serverreport.Client]*clientAccount{}
 	set.mu.subscriptions = map[subscriptionKey]*subscriptionAccount{}
 	set.mu.buffers = map[bufferKey]*deliveryBuffer{}
+	set.mu.passedOn = map[passedOnKey]int{}
 	return set
 }
 

@@ -356,6 +356,20 @@ func TestProbe(t *testing.T) {
 	if r := x.SLO(); r.Probe.PendingSeconds != 15 || r.Met || causes(r)[0] != serverreport.CauseProbe {
 		t.Errorf("probe %+v, causes %+v", r.Probe, r.Causes)
 	}
+	x.ProbeWatchFailed(errors.New("no watch"))
+	x.ProbeWrote(13, x.clock.Now(), x.clock.Now())
+	if p := x.SLO().Probe; p.Error != "no watch" {
+		t.Errorf("a write hides that the watch failed: %+v", p)
+	}
+	x.ProbeWriteFailed(errors.New("no write"))
+	if p := x.SLO().Probe; p.Error != "no write" {
+		t.Errorf("probe %+v", p)
+	}
+	x.ProbeWrote(14, x.clock.Now(), x.clock.Now())
+	x.ProbeSaw(14, x.clock.Now())
+	if p := x.SLO().Probe; p.Error != "" {
+		t.Errorf("all is well, and the probe says %q", p.Error)
+	}
 }
 
 // TestSumsStay has more clients and selections than accounts. No event may be lost.

@@ -17,15 +17,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/account/usage"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called
-// before the first request.
-func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
+// SetAccounts makes the tier keep accounts of GETs and LISTs in lists, and of watches that it
+// passes on in watches. It must be called before the first request.
+func (t *Tier) SetAccounts(lists *usage.Accounts, watches *slo.Watches) {
+	t.lists, t.passedOnWatches = lists, watches
+}
 
 // account is what a GET or LIST has cost so far. CPU is estimated: it is the time of the
 // request, without the time that it waited.
@@ -220,7 +223,11 @@ func NoteShared(req *http.Request) {
 // countAndPassOn lets next answer, and adds a GET or LIST to the accounts.
 func (t *Tier) countAndPassOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
-	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
+	if ok && info.Verb == "watch" {
+		resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+		defer t.passedOnWatches.PassOn(clientOf(req), resource.String(), string(p.reason))()
+	}
+	if t.lists == nil || !ok || !Accounted(info) {
 		next.ServeHTTP(w, req)
 		return
 	}
@@ -265,6 +272,12 @@ type passOnCause struct {
 	waits     *usage.WaitClock
 	// relist says that the request reads all objects of a resource.
 	relist bool
+}
+
+// Accounted reports whether a request is in the accounts of GETs and LISTs, also if it is passed
+// on.
+func Accounted(info *request.RequestInfo) bool {
+	return info.Verb != "watch" && verbs[info.Verb] && accountedSubresources[info.Subresource]
 }
 
 // accountedSubresources are the subresources whose reads are in the accounts, because they

@@ -37,7 +37,7 @@ func BenchmarkAccounts(b *testing.B) {
 				env := newTestTier(b)
 				env.load(b, append(keysOf(2000), "one/a")...)
 				if accounts {
-					env.tier.SetAccounts(usage.NewAccounts(usage.Config{}))
+					env.tier.SetAccounts(usage.NewAccounts(usage.Config{}), nil)
 				}
 				b.ReportAllocs()
 				for b.Loop() {

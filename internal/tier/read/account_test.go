@@ -33,7 +33,7 @@ func newCountedTier(t *testing.T, cfg usage.Config, objects ...string) (*testTie
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	lists := usage.NewAccounts(cfg)
-	env.tier.SetAccounts(lists)
+	env.tier.SetAccounts(lists, nil)
 	return env, lists
 }
 
@@ -129,7 +129,7 @@ func TestPassedOnElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.tier = read.NewTier(read.Config{Metrics: counters, PassedOnElsewhere: true})
-	env.tier.SetAccounts(lists)
+	env.tier.SetAccounts(lists, nil)
 	env.handler = env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		<-time.After(time.Millisecond) // another server takes its time
 		_, _ = io.WriteString(w, "answer")

@@ -126,6 +126,27 @@ func TestWarming(t *testing.T) {
 	<-ended
 }
 
+// TestWarmingOrder has a budget whose share for warming one form fills: it is protobuf, unless a
+// LIST has asked for JSON.
+func TestWarmingOrder(t *testing.T) {
+	for range 10 { // an order by chance is often right
+		for _, asked := range []bool{false, true} {
+			env, want := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = encode.NewBudget(40 << 10) }), "v1 protobuf"
+			env.load(t, keysOf(3000)...)
+			if asked {
+				env.send(t, http.MethodGet, listPath+"?limit=1", http.Header{"Accept": {"application/json"}})
+				want = "v1 json"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			env.tier.Warm(ctx)
+			cancel()
+			if kept := env.resource.Usage().Forms; kept[want] == 0 || len(kept) != 1 {
+				t.Errorf("bytes are kept for %v, want %s alone", kept, want)
+			}
+		}
+	}
+}
+
 // TestWarmingHeedsItsShare checks that warming leaves half of the budget to bytes that
 // clients ask for.
 func TestWarmingHeedsItsShare(t *testing.T) {

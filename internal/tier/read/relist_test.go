@@ -167,7 +167,7 @@ func TestStormOfReflectors(t *testing.T) {
 func TestWatchListsAreRelists(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")
-	env.testTier.tier.SetAccounts(usage.NewAccounts(usage.Config{PacePercent: 10, Logger: slog.New(slog.DiscardHandler)}))
+	env.testTier.tier.SetAccounts(usage.NewAccounts(usage.Config{PacePercent: 10, Logger: slog.New(slog.DiscardHandler)}), nil)
 	for i := range 10 {
 		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), listPath)
 	}

@@ -174,7 +174,9 @@ type formKey struct {
 // routeForm is a form of a route with its hotness.
 type routeForm struct {
 	// form is nil if Kubernetes must answer requests for it.
-	form    *encode.Form
+	form *encode.Form
+	// number counts the forms of a route in the order in which they were made.
+	number  int
 	hotness hotness
 	// names are the form's names in accounts.
 	names encodingNames
@@ -220,6 +222,7 @@ func (r *Route) isRetired() bool {
 	return !ok
 }
 
+// usualForms are the forms that most clients ask for, in the order in which they are warmed.
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
 // End ends all watches on the route. Watches that begin later end immediately.
@@ -247,7 +250,7 @@ func (r *Route) form(key formKey) (*routeForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	made = &routeForm{form: f, names: key.encodingNames()}
+	made = &routeForm{form: f, number: len(r.mu.forms), names: key.encodingNames()}
 	r.mu.forms[key] = made
 	return made, nil
 }

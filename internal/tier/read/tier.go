@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/account/usage"
 )
 
@@ -25,6 +26,8 @@ type Tier struct {
 	failures failureLog
 	// lists are the accounts of GETs and LISTs. Nil keeps none.
 	lists *usage.Accounts
+	// passedOnWatches has the accounts of watches that are passed on. Nil keeps none.
+	passedOnWatches *slo.Watches
 	// passedOnElsewhere is Config.PassedOnElsewhere.
 	passedOnElsewhere bool
 

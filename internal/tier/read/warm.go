@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 // two forms that clients of Kubernetes use are hot too. But until a LIST asks for them they are
 // not encoded again while the resource changes. The first pass, and later ones while the resource
 // does not change, also compress for gzip, which clients in Go ask for in each LIST.
+//
+// Forms that LISTs have asked for come first, then protobuf. Its first LIST gains most: the header
+// of the list states the size of all items, which is found by unpacking them once more.
 //
 // Once an object is found that an older version stored, all objects of its resource are
 // normalized too, once and even beyond the budget (transcode.Normalizer). That is most
@@ -121,14 +125,26 @@ func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	return true, quiet || first
 }
 
-// hotForms returns the hot forms of lists except tables, which are not warmed. ahead includes
-// forms that no LIST has asked for yet.
+// hotForms returns the hot forms of lists except tables, in the order in which they are warmed.
+// ahead includes forms that no LIST has asked for yet.
 func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var hot []*encode.Form
+	var requested, expected []*routeForm
 	for _, made := range r.mu.forms {
-		if made.form != nil && !made.form.IsTable() && made.hotness.hot(now) && (ahead || made.hotness.requested.Load()) {
+		if made.form == nil || made.form.IsTable() || !made.hotness.hot(now) {
+			continue
+		}
+		if made.hotness.requested.Load() {
+			requested = append(requested, made)
+		} else if ahead {
+			expected = append(expected, made)
+		}
+	}
+	var hot []*encode.Form
+	for _, forms := range [][]*routeForm{requested, expected} {
+		slices.SortFunc(forms, func(a, b *routeForm) int { return a.number - b.number })
+		for _, made := range forms {
 			hot = append(hot, made.form)
 		}
 	}

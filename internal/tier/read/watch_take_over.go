@@ -42,6 +42,7 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 		q.tier.historyWatches.Add(1)
 		defer q.tier.historyWatches.Add(-1)
 	}
+	defer q.tier.passedOnWatches.PassOn(clientOf(req), q.route.name, string(reason))()
 	ctx, stop := context.WithCancel(req.Context())
 	defer stop()
 	p := &passedWatch{ResponseWriter: w, query: q, req: req, began: time.Now(), stop: stop}

@@ -9,12 +9,15 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/account/slo"
 	"github.com/millrace/millrace/internal/tier/cache"
 	"github.com/millrace/millrace/internal/tier/read"
 )
@@ -169,6 +172,41 @@ func TestTakeOverOfHistory(t *testing.T) {
 		env.watch(t, listPath+"?watch=1&resourceVersion=50", nil)
 	}
 	env.watch(t, listPath+"?watch=1&resourceVersion=50", nil).want(t, "ERROR 410 Expired")
+}
+
+// TestPassedOnWatchesAreCounted opens a watch that is taken over and one that is not. Each is
+// counted as long as the other server sends its events.
+func TestPassedOnWatchesAreCounted(t *testing.T) {
+	t.Parallel()
+	env, other := startBeforeOther(t, true)
+	watches := slo.NewWatches(slo.Config{})
+	env.tier.SetAccounts(nil, watches)
+	want := func(reasons ...string) {
+		t.Helper()
+		var got []string
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			got = nil
+			for _, row := range watches.Watchers().PassedOnBy {
+				got = append(got, fmt.Sprint(row.Watches, " ", row.Resource, " ", row.Reason))
+			}
+			return slices.Equal(got, reasons), nil
+		})
+		if err != nil {
+			t.Fatalf("passed on are %q, want %q", got, reasons)
+		}
+	}
+	s := env.watch(t, listPath+"?watch=1&resourceVersion=50", nil)
+	want("1 configmaps loading")
+	env.load(t, "one/a")
+	other.frames <- frame("MODIFIED", "a", 100)
+	<-other.ended
+	want()
+	env.put(t, "one/a", "x", 101)
+	s.want(t, "MODIFIED a 100", "MODIFIED a 101")
+	env.watch(t, listPath+"?watch=1", http.Header{"Accept": {"application/yaml"}})
+	want("1 configmaps accept")
+	close(other.frames)
+	want()
 }
 
 // TestTakeOverOfTables takes watches of tables over: the columns are in the first event alone.

@@ -55,7 +55,7 @@ func TestViews(t *testing.T) {
 	}{
 		{"", []string{"What is wrong now\n✗ clients do not read (critical)  pods  slow-exporter", "→ Give the client more CPU", "Watches   20412", "widgets.example.com", "Furthest behind", "LIST pods"}},
 		{"slo", []string{"By resource", "endpointslices.discovery.k8s.io", "✗ missed", "connection", "spec.nodeName=node-00417"}},
-		{"watchers", []string{"41s", "system:node:node-00000", "LOG AGE"}},
+		{"watchers", []string{"41s", "system:node:node-00000", "LOG AGE", "Passed on: 15 more watches", "volumesnapshots.snapshot.storage.k8s.io"}},
 		{"lists", []string{"Storm: 3104 of 5000 cilium-agent list pods", "from stored bytes, 63291 both ways", "at .metadata.annotations", "scan", "kubectl: Watch instead of listing"}},
 		{"memory", []string{"v1 protobuf 141MB", "field spec.nodeName, label app"}},
 		{"crds", []string{"2014 definitions", "compositions.apiextensions.crossplane.io", "webhook"}},

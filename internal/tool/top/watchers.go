@@ -33,6 +33,22 @@ func drawWatchers(p *page, w *serverreport.WatchersReport) {
 		numberField("LOG BYTES", func(r *resource) cell { return size(r.LogBytes) }),
 		numberField("LOG AGE", func(r *resource) cell { return seconds(r.LogSeconds) }),
 	})
+	if w.PassedOn > 0 {
+		p.title(fmt.Sprintf("Passed on: %s more watches", display.Count(w.PassedOn)))
+		drawPassedOn(p, w.PassedOnBy)
+	}
+}
+
+// drawPassedOn draws a table of watches that are passed on.
+func drawPassedOn(p *page, watches []serverreport.PassedOnWatches) {
+	type passedOn = serverreport.PassedOnWatches
+	drawTable(p, watches, []field[passedOn]{
+		textField("CLIENT", 28, func(w *passedOn) cell { return name(agent(w.Client)) }),
+		textField("RESOURCE", 40, func(w *passedOn) cell { return name(w.Resource) }),
+		numberField("WATCHES", func(w *passedOn) cell { return count(w.Watches) }),
+		textField("REASON", 0, func(w *passedOn) cell { return name(w.Reason) }),
+		textField("USER", 40, func(w *passedOn) cell { return name(w.User) }),
+	})
 }
 
 // drawBehind draws a table of watches that lag.

@@ -132,6 +132,11 @@ func (f *Cluster) watchers() serverreport.WatchersReport {
 	if f.Well {
 		return result
 	}
+	result.PassedOn = 15
+	result.PassedOnBy = []serverreport.PassedOnWatches{
+		{Client: serverreport.Client{User: "system:serviceaccount:storage:csi", UserAgent: "csi-snapshotter"}, Resource: "volumesnapshots.snapshot.storage.k8s.io", Reason: "resource", Watches: 12},
+		{Client: serverreport.Client{User: HostileScript, UserAgent: HostileTerminal}, Resource: "widgets.example.com", Reason: "accept", Watches: 3},
+	}
 	states := []string{"client", "connection", "initial", "following"}
 	for i := range 23 {
 		behind := 41.2 * math.Exp(-float64(i)/3)

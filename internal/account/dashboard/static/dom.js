@@ -76,9 +76,13 @@ export function panel(id, title, lead, ...children) {
 export const part = (title, note, ...children) =>
   el("div", { class: "part" }, el("h3", {}, title, note ? el("small", {}, note) : null), ...children);
 
+// breakable is a name that lines may break after its punctuation.
+const breakable = (name) => typeof name !== "string" ? name :
+  name.split(/(?<=[./:_-])/).flatMap((piece, i) => i > 0 ? [el("wbr"), piece] : [piece]);
+
 // names is text in two lines, the second one quieter.
 export const names = (first, ...rest) =>
-  el("span", { class: "names" }, el("span", { class: "first" }, first), rest.filter(Boolean).map((r) => el("span", { class: "second" }, r)));
+  el("span", { class: "names" }, el("span", { class: "first" }, breakable(first)), rest.filter(Boolean).map((r) => el("span", { class: "second" }, r)));
 
 // advice is a list of sentences.
 export const advice = (sentences) => (sentences ?? []).map((s) => el("span", { class: "advice" }, s));

@@ -8,6 +8,7 @@ export function watchers() {
   const [row, set] = facts([
     ["watches", "Watches"], ["subscriptions", "Subscriptions", "Watches that select the same share one"], ["clients", "Clients"],
     ["waiting", "Waiting", "Watches with something that they were not sent yet"],
+    ["passed", "Passed on", "More watches, whose events another server or Kubernetes' handlers send"],
     ["events", "Events sent"], ["bytes", "Bytes sent"], ["expired", "Told to list again", "Watches whose place in the log was gone"],
   ]);
   const behind = new Table({
@@ -35,8 +36,18 @@ export function watchers() {
       { id: "seconds", head: "Reaches back", num: true, value: (r) => r.logSeconds, show: (r) => f.seconds(r.logSeconds) },
     ],
   });
+  const passedOn = new Table({
+    label: "Watches that are passed on", key: (w) => JSON.stringify([w.user, w.userAgent, w.resource, w.reason]), empty: "None.", rows: 8,
+    columns: [
+      { id: "client", head: "Client", value: f.client, show: (w) => names(w.userAgent || "(no user agent)", w.user) },
+      { id: "resource", head: "Resource", value: (w) => w.resource, show: (w) => names(w.resource) },
+      { id: "watches", head: "Watches", num: true, value: (w) => w.watches, show: (w) => f.count(w.watches) },
+      { id: "reason", head: "Reason", value: (w) => w.reason, show: (w) => w.reason },
+    ],
+  });
+  const passedPart = part("Passed on", "by client", passedOn.root);
   const root = panel("watchers", "Watchers", "A slow watch delays nobody. It keeps its place until its history is gone; then it is told to list again.",
-    row, part("Furthest behind", "", behind.root), part("By resource", "and what a watch can resume from", resources.root));
+    row, part("Furthest behind", "", behind.root), part("By resource", "and what a watch can resume from", resources.root), passedPart);
   return {
     root,
     watchers(r) {
@@ -44,11 +55,14 @@ export function watchers() {
       set("subscriptions", f.count(r.subscriptions));
       set("clients", f.count(r.clients));
       set("waiting", f.count(r.waiting));
+      set("passed", f.count(r.passedOn));
       set("events", f.count(r.events));
       set("bytes", f.bytes(r.bytes));
       set("expired", f.count(r.expired));
       behind.update(r.behind);
       resources.update(r.byResource);
+      passedPart.hidden = !r.passedOn;
+      passedOn.update(r.passedOnBy ?? []);
     },
   };
 }
