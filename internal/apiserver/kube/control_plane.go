@@ -95,7 +95,7 @@ func addServiceControllers(c controlplane.CompletedConfig, server *controlplanea
 type survivingHook struct {
 	controlplaneapiserver.RESTStorageProvider
 	hook genericapiserver.PostStartHookProvider
-	// retry is the time from a failure of repeatableHook to its next call.
+	// retry is the time from a failure to the next call.
 	retry  time.Duration
 	logger *slog.Logger
 }
@@ -103,8 +103,9 @@ type survivingHook struct {
 // hookRetry is survivingHook.retry outside of tests.
 const hookRetry = 30 * time.Second
 
-// repeatableHook is the name of the only hook that is called again after a failure.
-const repeatableHook = "rbac/bootstrap-roles"
+// serviceHook is the only hook that is not called again after a failure: its loops go on by
+// themselves.
+const serviceHook = "start-service-ip-repair-controllers"
 
 // PostStartHook implements genericapiserver.PostStartHookProvider.
 func (s survivingHook) PostStartHook() (string, genericapiserver.PostStartHookFunc, error) {
@@ -118,7 +119,7 @@ func (s survivingHook) PostStartHook() (string, genericapiserver.PostStartHookFu
 			return err
 		}
 		s.log(name, err)
-		if name == repeatableHook {
+		if name != serviceHook {
 			go s.repeat(ctx, name, hook)
 		}
 		return nil

@@ -29,10 +29,13 @@ func (h *failingHook) PostStartHook() (string, genericapiserver.PostStartHookFun
 	}, nil
 }
 
-// TestSurvivingHook: a hook that fails after the start ends no process. That of RBAC is called
-// again until it succeeds, and the one of Services, whose loops go on by themselves, is not.
+// TestSurvivingHook: a hook that fails after the start ends no process. It is called again until it
+// succeeds, except for that of Services, whose loops go on by themselves.
 func TestSurvivingHook(t *testing.T) {
-	for name, calls := range map[string]int{repeatableHook: 3, "start-service-ip-repair-controllers": 1} {
+	for name, calls := range map[string]int{
+		"rbac/bootstrap-roles": 3, "scheduling/bootstrap-system-priority-classes": 3, "priority-and-fairness-config-producer": 3,
+		"start-service-ip-repair-controllers": 1,
+	} {
 		failing := &failingHook{name: name, failures: 2, calls: make(chan int, 8)}
 		_, hook, err := survivingHook{hook: failing, retry: time.Millisecond, logger: slog.New(slog.DiscardHandler)}.PostStartHook()
 		if err != nil {

@@ -182,6 +182,7 @@ func (e *Etcd) openLocked(t storagebackend.TransportConfig, servers string) (*cl
 	opened.Cluster = func() string { return fmt.Sprintf("%x", follows.ClusterID()) }
 	var err error
 	if opened.Scrubber, err = e.newScrubberLocked(&opened.Backend); err != nil {
+		opened.close()
 		return nil, err
 	}
 	if e.cfg.Compact > 0 || e.b.ReadOnly {

@@ -26,8 +26,8 @@ type Normalizer struct {
 	consecutive atomic.Int32
 }
 
-// After expectAfter consecutive objects with a normal form, the next object is normalized
-// without a walk through its stored bytes first.
+// expectAfter is how many consecutive objects with a normal form there must be for the next one to
+// be normalized without a walk through its stored bytes first.
 const expectAfter = 8
 
 // NewNormalizer makes a Normalizer. encodeForStorage decodes an entry and encodes the object as
