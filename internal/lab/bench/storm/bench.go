@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/hollow"
@@ -27,7 +28,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	for i, readPath := range b.opts.ReadPaths {
-		m := &measurement{bench: b, readPath: readPath, logName: fmt.Sprintf("%02d-%s", i+1, readPath), tracker: newTracker()}
+		m := &measurement{bench: b, readPath: readPath, logName: fmt.Sprintf("%02d-%s", i+1, readPath), tracker: newTracker(clock.RealClock{})}
 		err := m.run(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -124,7 +125,7 @@ func (m *measurement) storms(ctx context.Context, begin func()) error {
 	m.server.Kill()
 	m.server = nil
 	killed := time.Now()
-	for synced := 1; synced > 0; synced, _ = m.tracker.counts() {
+	for m.tracker.watching() > 0 {
 		if err := testbed.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}
@@ -138,8 +139,8 @@ func (m *measurement) storms(ctx context.Context, begin func()) error {
 const (
 	// pollInterval is the time between two readings of the tracker.
 	pollInterval = 20 * time.Millisecond
-	// holdTime is how long all informers must stay synced. A watch that the server has accepted
-	// may still end with an error.
+	// holdTime is how long an informer must have its watch to count as synced. A watch that the
+	// server has accepted may still end with an error.
 	holdTime = time.Second
 )
 
@@ -178,7 +179,7 @@ func (m *measurement) storm(ctx context.Context, begin func()) (err error) {
 	return nil
 }
 
-// awaitSynced waits until all informers are synced, and stay synced for holdTime. It calls onSynced
+// awaitSynced waits until all informers are synced, and holdTime longer. It calls onSynced
 // each time that all informers are synced.
 func (m *measurement) awaitSynced(ctx context.Context, onSynced func() error) error {
 	for {
@@ -188,7 +189,7 @@ func (m *measurement) awaitSynced(ctx context.Context, onSynced func() error) er
 				return err
 			}
 			if err := testbed.Sleep(ctx, holdTime); err != nil {
-				return err
+				return fmt.Errorf("all informers were synced, and some lost their watches: %w", err)
 			}
 			if m.tracker.allSyncedBy(now) {
 				return nil

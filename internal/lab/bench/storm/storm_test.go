@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/millrace/millrace/internal/lab/bench/testbed"
 	"github.com/millrace/millrace/internal/lab/hollow"
 	"github.com/millrace/millrace/internal/tool/render"
@@ -84,20 +86,26 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
-// TestTracker follows four informers: one is lost and lists, one resumes, one ends, and one is not
-// synced at first.
+// TestTracker follows three informers: one is lost and lists, one resumes, and one ends. In between
+// they lose watches, soon after they began and later.
 func TestTracker(t *testing.T) {
-	tr := newTracker()
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	tr := newTracker(now)
 	tell := func(number uint64, states ...hollow.InformerState) {
 		for _, s := range states {
 			tr.Informer(number, s)
 		}
 	}
-	start := time.Now()
+	start := now.Now()
+	pass := func(d time.Duration) { now.SetTime(now.Now().Add(d)) }
+	pass(time.Minute)
 	tell(1, hollow.InformerListing, hollow.InformerSynced, hollow.InformerLost)
 	tell(2, hollow.InformerListing, hollow.InformerSynced, hollow.InformerLost)
 	tell(3, hollow.InformerListing)
 	tr.Failed("429 slow down")
+	if n := tr.watching(); n != 0 {
+		t.Errorf("%d watches are open", n)
+	}
 	tr.reset()
 	tell(1, hollow.InformerListing, hollow.InformerSynced)
 	tell(2, hollow.InformerSynced)
@@ -106,12 +114,30 @@ func TestTracker(t *testing.T) {
 	for range 2 {
 		tr.Failed("410 too old")
 	}
-	if tr.allSyncedBy(time.Now()) {
-		t.Error("an informer still lists, and all are synced")
+	want := func(synced int, all bool) {
+		t.Helper()
+		if got, _ := tr.counts(); got != synced || tr.allSyncedBy(now.Now()) != all || tr.allSyncedBy(start) {
+			t.Errorf("%d informers are synced, all of them %v, want %d and %v", got, tr.allSyncedBy(now.Now()), synced, all)
+		}
 	}
+	want(2, false)
 	tell(3, hollow.InformerEnded)
-	if !tr.allSyncedBy(time.Now()) || tr.allSyncedBy(start) {
-		t.Error("all informers are synced now, and were not at the start")
+	want(2, true)
+	tell(1, hollow.InformerLost) // at once
+	want(1, false)
+	tell(1, hollow.InformerSynced)
+	pass(holdTime)
+	before := now.Now()
+	tell(1, hollow.InformerLost) // after a while, as watches do
+	want(2, true)
+	pass(time.Second)
+	tell(1, hollow.InformerSynced)
+	want(2, true)
+	if !tr.allSyncedBy(before) {
+		t.Error("an informer that resumed counts as synced later")
+	}
+	if n := tr.watching(); n != 2 {
+		t.Errorf("%d watches are open, want 2", n)
 	}
 	var res result
 	tr.add(&res, start)

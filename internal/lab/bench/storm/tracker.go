@@ -5,23 +5,32 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/millrace/millrace/internal/lab/hollow"
 )
 
 // informer is the state of one informer.
 type informer struct {
-	synced  time.Time // when it was synced; zero: it is not
-	listing bool      // it has started to list since it was last synced
+	synced   time.Time // when it was synced in this storm; zero: it is not
+	watching bool      // it has all objects and an open watch
+	listing  bool      // it has started to list since it was last synced
 }
 
 // tracker has the states of all informers of a fleet. It implements hollow.InformerObserver, and is
 // safe for concurrent use.
+//
+// An informer stays synced when it loses its watch later than holdTime and resumes: watches end
+// by themselves after some minutes, and in a long storm some always have just ended. An informer
+// that has to list again is no longer synced.
 type tracker struct {
-	mu struct {
+	clock clock.PassiveClock
+	mu    struct {
 		sync.Mutex
 		started   bool // all nodes have started
 		informers map[uint64]*informer
-		synced    int       // number of informers that are synced now
+		synced    int       // number of informers that are synced
+		watching  int       // number of informers that have an open watch
 		newest    time.Time // the latest time at which an informer was synced
 		// The counts below start at the last reset.
 		lists    int // LISTs that were followed by a watch
@@ -31,8 +40,8 @@ type tracker struct {
 }
 
 // newTracker returns a tracker without informers.
-func newTracker() *tracker {
-	t := &tracker{}
+func newTracker(c clock.PassiveClock) *tracker {
+	t := &tracker{clock: c}
 	t.mu.informers = map[uint64]*informer{}
 	return t
 }
@@ -53,23 +62,40 @@ func (t *tracker) Informer(number uint64, state hollow.InformerState) {
 		i = &informer{}
 		t.mu.informers[number] = i
 	}
-	if !i.synced.IsZero() {
-		i.synced = time.Time{}
-		t.mu.synced--
+	if i.watching {
+		i.watching = false
+		t.mu.watching--
 	}
+	now := t.clock.Now()
 	switch state {
 	case hollow.InformerListing:
 		i.listing = true
+		t.unsyncLocked(i)
 	case hollow.InformerSynced:
-		i.synced = time.Now()
-		t.mu.newest = i.synced
-		t.mu.synced++
+		i.watching = true
+		t.mu.watching++
+		if i.synced.IsZero() {
+			i.synced, t.mu.newest = now, now
+			t.mu.synced++
+		}
 		if i.listing {
 			i.listing = false
 			t.mu.lists++
 		}
+	case hollow.InformerLost:
+		if now.Sub(i.synced) < holdTime {
+			t.unsyncLocked(i)
+		}
 	case hollow.InformerEnded:
+		t.unsyncLocked(i)
 		delete(t.mu.informers, number)
+	}
+}
+
+func (t *tracker) unsyncLocked(i *informer) {
+	if !i.synced.IsZero() {
+		i.synced = time.Time{}
+		t.mu.synced--
 	}
 }
 
@@ -87,10 +113,14 @@ func (t *tracker) Failed(kind string) {
 	t.mu.failures.Add(kind, maxKinds)
 }
 
-// reset sets the counts of lists, refusals and failures to zero.
+// reset begins a storm: no informer is synced, and the counts of lists, refusals and failures are
+// zero.
 func (t *tracker) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, i := range t.mu.informers {
+		t.unsyncLocked(i)
+	}
 	t.mu.lists, t.mu.refused = 0, 0
 	clear(t.mu.failures)
 }
@@ -100,6 +130,13 @@ func (t *tracker) counts() (synced, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.synced, len(t.mu.informers)
+}
+
+// watching returns the number of informers that have an open watch.
+func (t *tracker) watching() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.watching
 }
 
 // allSyncedBy reports whether all informers were synced at a time, and still are.
