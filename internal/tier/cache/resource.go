@@ -114,9 +114,9 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 	r.checkInvariantsLocked()
 }
 
-// replaceLocked publishes the state that a load has found, and forgets all events. took is
-// how long the load took. No object has changed after changedAt, so that the log is complete
-// from there on. Readers see the old state or the whole new one.
+// replaceLocked publishes a state of the loaded objects, and resets the log, which is then complete
+// after changedAt. took is as in Follower.Forgotten. Readers see the old state or the whole new
+// one.
 func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, took time.Duration) {
 	old := r.state.Load()
 	for run := range old.tree.Runs("") {
