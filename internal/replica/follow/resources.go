@@ -196,7 +196,7 @@ func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 		return Version{}, ""
 	}
 	if !f.named && s.isFullLocked() {
-		return Version{}, noMemory
+		return Version{}, overFollowBytes
 	}
 	s.startLocked(f, r)
 	return r.Version, ""
