@@ -47,8 +47,8 @@ type Resource struct {
 	advisor *indexAdvisor
 	// write is the cache's lock of writers.
 	write *sync.Mutex
-	// packing compresses values. Nil means that they are not compressed: the resource is
-	// small, or unclaimed.
+	// packing compresses values. Nil means that they are not compressed: the resource is small
+	// or unclaimed, or no dictionary could be made.
 	packing atomic.Pointer[entry.Packing]
 	// decrypted says that Open has once changed a value, or failed to decrypt one. It never
 	// becomes false again.
@@ -89,7 +89,7 @@ func (r *Resource) snapshotOf(s *state, revision int64) Snapshot {
 func (r *Resource) Log() *Log { return r.log }
 
 // LastChange returns the revision of the resource's newest change or load. It is 0 if there
-// was neither. LastChange takes no lock.
+// was neither, or none since Cache.Free. LastChange takes no lock.
 func (r *Resource) LastChange() int64 { return r.state.Load().revision }
 
 // GroupResource names the resource.
