@@ -13,9 +13,9 @@ const (
 	StageEtcd Stage = "etcd"
 	// StageDecode is from the arrival of an event until it is in the cache.
 	StageDecode Stage = "decode"
-	// StageDispatch is waiting for the connection's writer, other than for the client or the
-	// connection: until the writer takes the event and, for events that need several writes,
-	// until the last of these begins.
+	// StageDispatch is waiting for the connection's writer, until it takes the event. An event
+	// that needs several writes also waits until the last of these begins. Waits for the client
+	// or the connection do not count.
 	StageDispatch Stage = "dispatch"
 	// StageEncode is filling the buffer of the first write: encoding and compressing frames.
 	StageEncode Stage = "encode"
@@ -85,7 +85,7 @@ type SLOReport struct {
 	Time time.Time `json:"time"`
 	// Met reports whether each objective was met in the last minute, and the feeds are and
 	// were in time. It is also false while Causes has a watch that waits for this server longer
-	// than its objective, or a probe that works and whose event does not come within 10 s.
+	// than its objective. So it is if the probe works, but its event does not come within 10 s.
 	Met bool `json:"met"`
 	// Causes are what is wrong now, critical ones first. They are empty if all is well.
 	Causes []Finding `json:"causes"`

@@ -57,8 +57,8 @@ func (c Config) withDefaults() Config {
 //	Watch.AddWithoutSpan ─► resourceAccount, client and subscription
 //
 // The design keeps measuring cheaper than what it measures. An event of the log is recorded when
-// its write has returned, as a rule once for all watches of a client that have the same
-// subscription (writeEvents). Accounts count what is recorded later, in batches, because loading
+// its write has returned. As a rule it is recorded once for all watches of a client that have the
+// same subscription (writeEvents). Accounts count what is recorded later, in batches, because loading
 // accounts into the processor's caches costs more than counting. Reports count what is pending,
 // so they miss nothing.
 //

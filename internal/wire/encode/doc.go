@@ -1,11 +1,13 @@
 // Package encode turns stored bytes into wire bytes that are byte for byte what Kubernetes
 // would send, and keeps them for the next reader.
 //
-// A Form is how objects of one API version of one resource are sent: the media type; whole
-// objects, metadata or rows of a table; in a LIST or a WATCH. What it makes of a group of
-// neighbouring objects is a segment: the objects as they stand inside a LIST, joined by
-// their separator. A LIST is a header, segments with separators between them, and a
-// trailer. A WATCH is frames; its initial events are segments of frames.
+// A Form is how objects of one API version of one resource are sent. It has a media type. It is
+// for whole objects, metadata or rows of a table, and for a LIST or a WATCH. What it makes of a
+// group of neighbouring objects is a segment: the objects as they stand inside a LIST, joined by
+// their separator.
+//
+// A LIST is a header, segments with separators between them, and a trailer. A WATCH is frames; its
+// initial events are segments of frames.
 //
 // Items come from Kubernetes' own encoders: a list of one object is encoded, and what
 // surrounds the object is cut away. A frame has the object as a GET answers it. So a form needs
@@ -19,9 +21,10 @@
 // # What the caller does
 //
 // A process makes one Budget and one RecentFrames for all its forms. A route makes each of its
-// forms once, because memos find their slots by the form's address, and calls SetModel before a
-// form is used, or never. The cache's writer calls Memo.Succeed for a leaf that replaces another,
-// InheritFrom for a leaf that was split off, and Retire for a leaf that is removed.
+// forms once, because memos find their slots by the form's address. It calls SetModel before a
+// form is used, or never. The cache's writer tells memos what becomes of their leaves.
+// Memo.Succeed is for a leaf that replaces another, InheritFrom for a leaf that was split off,
+// and Retire for a leaf that is removed.
 //
 // # Where bytes are kept
 //
@@ -53,7 +56,7 @@
 // are known, which is spliced faster. singles hold items that were asked for alone, until the
 // whole group is kept.
 //
-// A segment is passed to its first reader in pooled buffers (Form.pass) if its objects are
+// Some segments are passed to their first reader in pooled buffers (Form.pass). Their objects are
 // written without the encoder, they are not large, and nothing is kept of them. Each later LIST
 // keeps a share of such segments.
 //

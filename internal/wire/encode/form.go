@@ -63,11 +63,13 @@ type Config struct {
 
 // Form is one wire form of a resource: a media type, and a kind of object or table.
 //
-// It knows no types. Unless the form is verbatim or its transcoder writes the item, Kubernetes'
-// encoder writes a list of one object, and the form cuts away what the encoder writes for an
-// empty list. So its items are the same as in Kubernetes, also after an upgrade. The cost is the
-// encoding of an empty list with each item, and a check. If the output does not begin and end
-// like the empty list, the form returns ErrShape, and Kubernetes answers the request.
+// It knows no types. It lets Kubernetes' encoder write a list of one object, and cuts away
+// what the encoder writes for an empty list. So its items are the same as in Kubernetes,
+// also after an upgrade. The cost is the encoding of an empty list with each item, and a
+// check. If the output does not begin and end like the empty list, the form returns
+// ErrShape, and Kubernetes answers the request.
+//
+// Verbatim forms, and items that a transcoder writes, do without that encoder.
 //
 // A Form is safe for concurrent use, except for SetModel. Memos find their slots by the
 // pointer, so a form is made once for each route.

@@ -16,8 +16,8 @@ type Row interface {
 
 // segment is the wire bytes of some neighbouring items in one form and one coding. It has
 // the items of a whole group, or one item that was asked for alone. It is immutable, owns
-// its bytes, and is shared by all readers, unless its bytes are in a pooled buffer: then one
-// reader has it, until use returns or passedSegment.release is called.
+// its bytes, and is shared by all readers. The segment of a passedSegment, and that of
+// useZstdDecompressed, are for one reader: their bytes are in pooled buffers.
 type segment struct {
 	// bytes are the items with separators between them, plain or compressed. A table's
 	// segment has rows instead.
