@@ -37,7 +37,7 @@ type refusalUntil struct {
 	until time.Time
 }
 
-// RefusedResource is a resource that is not followed, though --follow or a read has asked for it.
+// RefusedResource is a resource that was given up and is not tried again yet.
 type RefusedResource struct {
 	Key Key
 	// Named says that the operator has named the resource, or the replica needs it.

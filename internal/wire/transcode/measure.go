@@ -13,7 +13,7 @@ type Fingerprint uint64
 // Measure returns how many bytes Append would append for an entry, and the entry's
 // fingerprint, without writing anything. It returns false for an entry that would not be
 // spliced, or whose fingerprint is not proven. It returns false for all JSON too, whose size only
-// writing tells, and for a nil Transcoder.
+// writing tells, and for a Transcoder that is nil or stopped.
 func (t *Transcoder) Measure(e *entry.Entry) (size int, fingerprint Fingerprint, ok bool) {
 	if t == nil || t.stopped.Load() || t.writesJSON() {
 		return 0, 0, false
