@@ -2,8 +2,8 @@ package serverreport
 
 import "time"
 
-// WatchersReport is /debug/millrace/watchers. PassedOn and PassedOnBy alone are about watches
-// that are passed on.
+// WatchersReport is /debug/millrace/watchers. A watcher is a watch, here and in the names of the
+// rows. PassedOn and PassedOnBy alone are about watches that are passed on.
 type WatchersReport struct {
 	Time time.Time `json:"time"`
 	// Watches is the number of open watches.
