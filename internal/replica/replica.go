@@ -143,7 +143,7 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	tier.Tier.SetAccounts(tier.ReadAccounts, b.WatchAccounts)
-	defer lifetime.RunUntilStopped(ctx, tier.ReadAccounts.Run)()
+	defer lifetime.Start(ctx, tier.ReadAccounts.Run)()
 	if r.etcd != nil {
 		if err := r.etcd.Ping(ctx, o.Kube.Etcd().StorageConfig.Transport); err != nil {
 			return err
@@ -152,9 +152,9 @@ func (r *Replica) run(ctx context.Context) error {
 	if err := r.build(ctx, config, tier); err != nil {
 		return err
 	}
-	defer lifetime.RunUntilStopped(ctx, r.upstream.Run)()
-	defer lifetime.RunUntilStopped(ctx, r.policy.Run)()
-	defer lifetime.RunUntilStopped(ctx, r.runRights)()
+	defer lifetime.Start(ctx, r.upstream.Run)()
+	defer lifetime.Start(ctx, r.policy.Run)()
+	defer lifetime.Start(ctx, r.runRights)()
 	return r.runUntilRestart(ctx, b, func(ctx context.Context) error {
 		return o.RunWithFeeds(ctx, program.Run{Server: r.server, Tier: tier, Loaded: r.policy.CheckEtcd, Welcome: func() { r.ready.Store(true); r.policy.Ready(); r.printWelcome() }})
 	})
@@ -186,7 +186,7 @@ func (r *Replica) restart(reason error) {
 // the replica must be restarted. It returns the reason, or else what serve has returned.
 func (r *Replica) runUntilRestart(ctx context.Context, b *source.Backends, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.Start(ctx, func(ctx context.Context) {
 		select {
 		case reason := <-r.outdated:
 			r.logger.Warn("This replica ends in order and restarts", "reason", reason)

@@ -81,7 +81,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *tiermount.ReadTier, c
 		Metrics: counters, Logger: r.logger,
 	})
 	return rights, func(ctx context.Context) {
-		defer lifetime.RunUntilStopped(ctx, rights.Run)()
+		defer lifetime.Start(ctx, rights.Run)()
 		proof.Run(ctx)
 	}, nil
 }

@@ -60,7 +60,7 @@ func (s *Server) runOtherServers(ctx, serving context.Context, tier *tiermount.R
 		return
 	}
 	o := &otherServers{tier: tier, etcd: etcd, rebalancer: peers.Rebalancer{Above: s.options.RebalanceAbove, Window: int(rebalanceWindow / s.options.CacheCheckInterval)}, excess: make(chan int, 1)}
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { o.sendAway(ctx, s.options.CacheCheckInterval) })()
+	defer lifetime.Start(ctx, func(ctx context.Context) { o.sendAway(ctx, s.options.CacheCheckInterval) })()
 	directory := peers.New(peers.Config{
 		Leases: client.Leases(peers.Namespace), Name: serverLeaseName(config.Host), Interval: s.options.CacheCheckInterval,
 		Self: o.self, Observe: o.observe, Logger: s.logger,

@@ -68,7 +68,7 @@ func (p *probe) run(ctx context.Context) error {
 	host, _ := os.Hostname() // "" will do as a name
 	name := fmt.Sprintf("%s-%x", probeAgent, sha256.Sum256([]byte(host+" "+config.Host)))[:len(probeAgent)+11]
 	leases := client.Leases(probeNamespace)
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
+	defer lifetime.Start(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
 	ticker := time.NewTicker(p.period)
 	defer ticker.Stop()
 	for {

@@ -98,7 +98,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 // If etcd stopped, serveWithEmbedded returns the reason.
 func (s *Server) serveWithEmbedded(ctx context.Context, embedded *etcdserver.Etcd) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.Start(ctx, func(ctx context.Context) {
 		select {
 		case err := <-embedded.Err():
 			cancel(fmt.Errorf("the embedded etcd stopped by itself (%w): see what it logged, and start again", err))
@@ -158,7 +158,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 	}
 	tier.ReadAccounts = accounts
 	tier.Tier.SetAccounts(accounts, b.WatchAccounts)
-	defer lifetime.RunUntilStopped(ctx, accounts.Run)()
+	defer lifetime.Start(ctx, accounts.Run)()
 	// The ping comes before Build, whose errors about an etcd that does not answer are
 	// hard to read.
 	if err := etcd.Ping(ctx, o.Kube.Etcd().StorageConfig.Transport); err != nil {
@@ -176,7 +176,7 @@ func (s *Server) serve(ctx context.Context, embedded *etcdserver.Etcd) error {
 		return o.RunWithFeeds(ctx, program.Run{
 			Server: server, Tier: tier, Welcome: s.printWelcome, MappedFiles: mappedFiles(embedded),
 			Beside: func(ctx, serving context.Context) {
-				defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { s.runProbe(ctx, tier, server) })()
+				defer lifetime.Start(ctx, func(ctx context.Context) { s.runProbe(ctx, tier, server) })()
 				s.runOtherServers(ctx, serving, tier, etcd, server)
 				<-ctx.Done()
 			},

@@ -34,7 +34,7 @@ func Program(userAgent string) string {
 	return userAgent[:min(len(userAgent), maxProgram)]
 }
 
-// Name returns a name for people.
+// Name returns the client as text, as in "kubelet (system:node:a)".
 func (c *Client) Name() string {
 	switch {
 	case c.User == "":

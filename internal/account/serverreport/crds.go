@@ -13,24 +13,24 @@ type CRDsReport struct {
 	Compiled int `json:"compiled"`
 	// References is the number of requests other than watches that use a definition now.
 	References int64 `json:"references"`
-	// Retired counts the former states of changed definitions that have not ended yet:
-	// watches go on for a second, and requests until they are answered.
+	// Retired counts the former states of definitions that changed or were deleted, which still
+	// have watches or requests.
 	Retired int `json:"retired"`
 	// CompiledBytes estimates the size of the compiled schemas.
 	CompiledBytes int64 `json:"compiledBytes"`
 	// CompiledLimit bounds CompiledBytes.
 	CompiledLimit int64 `json:"compiledLimit"`
-	// Top has the most expensive definitions, 100 at most.
+	// Top has the definitions that take most memory, 100 at most.
 	Top []CRDCost `json:"top"`
 }
 
-// CRDCost is the memory that a definition takes, in bytes.
+// CRDCost is the memory that a definition takes.
 type CRDCost struct {
 	Name    string `json:"name"`
 	Objects int    `json:"objects"`
 	// DefinitionBytes is the size of the definition.
 	DefinitionBytes int64 `json:"definitionBytes"`
-	// ObjectBytes is the size of its objects in the cache, packed or not.
+	// ObjectBytes is the size of its objects as the cache keeps them.
 	ObjectBytes int64 `json:"objectBytes"`
 	// CompiledBytes estimates the size of its compiled schemas.
 	CompiledBytes int64 `json:"compiledBytes"`

@@ -26,6 +26,6 @@ type Feed struct {
 	Restarts uint64 `json:"restarts"`
 	// Loads counts the loads of all objects, from etcd or a checkpoint, the first one included.
 	Loads uint64 `json:"loads"`
-	// Error is why the watch broke. It is "" while the feed follows.
+	// Error is why the watch broke, or could not begin. It is "" while the feed follows.
 	Error string `json:"error,omitempty"`
 }

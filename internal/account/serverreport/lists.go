@@ -109,7 +109,7 @@ type ListShape struct {
 type ListClient struct {
 	Client
 	ListCost
-	// Top is its most expensive shape.
+	// Top is the shape that took the most CPU time.
 	Top    Shape    `json:"top"`
 	Advice []string `json:"advice,omitempty"`
 }

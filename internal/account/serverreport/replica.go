@@ -24,7 +24,7 @@ type ReplicaReport struct {
 	// SLOReport.
 	Causes []Finding `json:"causes"`
 	// Followed has a row for each resource with a feed, or for each etcd cluster. It also has
-	// a row, with Refused, for each resource that --follow or a read asked for in vain. Rows
+	// a row, with Refused, for each resource that was given up and is not tried again yet. Rows
 	// with Error come first.
 	Followed []FollowedResource `json:"followed"`
 	// Reads has a row for each resource: how GETs and LISTs of the last ten minutes were answered.
@@ -58,8 +58,8 @@ type ResourceReads struct {
 // SparedWork is what the replica answered and would have been the upstream's work. The
 // replica's own requests to the upstream are not subtracted.
 type SparedWork struct {
-	// Requests counts GETs and LISTs. Requests that were given the answer to another one count
-	// too.
+	// Requests counts GETs and LISTs. Requests that were given the answer to another request
+	// count too.
 	Requests uint64 `json:"requests"`
 	// RequestBytes is the size of the bodies of their answers.
 	RequestBytes uint64 `json:"requestBytes"`

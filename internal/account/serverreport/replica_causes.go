@@ -8,8 +8,8 @@ const (
 	// may not read are usual.
 	minFailedReads = 5
 	maxFailedShare = 0.01
-	// minReads and maxPassedOnShare are for reads that the replica passed on.
-	minReads         = 100
+	// minPassedOnReads and maxPassedOnShare are for reads that the upstream answered.
+	minPassedOnReads = 90
 	maxPassedOnShare = 0.9
 )
 
@@ -21,7 +21,7 @@ func (r *ReplicaReport) FindCauses() {
 	}
 	for _, f := range r.Followed {
 		if f.Named && f.Refused != "" {
-			warn(CauseNotFollowed, f.Name, "The resource is named in --follow, and its reads are passed on.", f.Error)
+			warn(CauseNotFollowed, f.Name, "The resource is named in --follow, or the replica needs it, but it is not followed. Its reads are passed on.", f.Error)
 		}
 	}
 	var all, worst ResourceReads
@@ -37,15 +37,15 @@ func (r *ReplicaReport) FindCauses() {
 	if exceeds(all.Failed, all.Requests, minFailedReads, maxFailedShare) {
 		warn(CauseFailedReads, worst.Resource, fmt.Sprintf("%d of %d GETs and LISTs of the last ten minutes were answered with 403, or with 500 and above; %d of these are of %s.",
 			all.Failed, all.Requests, worst.Failed, worst.Resource),
-			"See what the clients are told. 403 for users with client certificates: they are counted under Refused here.")
+			"See what the clients are told. If users with client certificates get 403, see what the report on the replica counts as refused.")
 	}
-	if exceeds(all.PassedOn+all.Shared, all.Requests, minReads*maxPassedOnShare, maxPassedOnShare) {
+	if exceeds(all.PassedOn+all.Shared, all.Requests, minPassedOnReads, maxPassedOnShare) {
 		warn(CausePassedOnReads, "", fmt.Sprintf("The upstream answered %d of %d GETs and LISTs of the last ten minutes.",
 			all.PassedOn+all.Shared, all.Requests), "The report on the replica has the resources and the reasons, docs/guides/replica-reference.md what helps.")
 	}
 }
 
-// exceeds reports whether n is at least minimum, and more than a share of all.
-func exceeds(n, all uint64, minimum, share float64) bool {
-	return float64(n) >= minimum && float64(n) > share*float64(all)
+// exceeds reports whether n is at least minimum, and more than maxShare of all.
+func exceeds(n, all, minimum uint64, maxShare float64) bool {
+	return n >= minimum && float64(n) > maxShare*float64(all)
 }

@@ -13,20 +13,22 @@ const (
 	StageEtcd Stage = "etcd"
 	// StageDecode is from the arrival of an event until it is in the cache.
 	StageDecode Stage = "decode"
-	// StageDispatch is from then on until the writer of a watch takes the event, without waits
-	// for the client or the connection.
+	// StageDispatch is waiting for the connection's writer, until it takes the event. An event
+	// that needs several writes also waits until the last of these begins. Waits for the client
+	// or the connection do not count.
 	StageDispatch Stage = "dispatch"
-	// StageEncode is encoding and compressing frames.
+	// StageEncode is filling the buffer of the first write: encoding and compressing frames.
 	StageEncode Stage = "encode"
 	// StageClient is waiting for a client that does not read its stream, so that its
 	// HTTP/2 flow-control window is closed.
 	StageClient Stage = "client"
-	// StageConnection is waiting for a connection that takes no more bytes. The network
-	// is full, or the other side has stopped reading.
+	// StageConnection is writing to the connection: earlier writes that the event waits for, and
+	// its own. It is long if the network is full, or if the other side has stopped reading.
 	StageConnection Stage = "connection"
 )
 
-// Cause is why events are late: the name of a Stage, or one of the constants.
+// Cause is why events are late, or what a Finding is about: the name of a Stage, or one of the
+// constants.
 type Cause string
 
 const (
@@ -34,7 +36,7 @@ const (
 	CauseCPU Cause = "cpu"
 	// CauseSize: late events are large.
 	CauseSize Cause = "size"
-	// CauseProbe: the event of the probe's write does not come.
+	// CauseProbe: the probe does not work, or the event of its write does not come.
 	CauseProbe Cause = "probe"
 	// CauseUnreadable: stored objects cannot be read. It makes no event late.
 	CauseUnreadable Cause = "unreadable"
@@ -43,7 +45,8 @@ const (
 
 	// The causes below are of a ReplicaReport, about GETs and LISTs.
 
-	// CauseNotFollowed: a resource that --follow names is refused.
+	// CauseNotFollowed: a resource that --follow names, or that the replica itself needs, is
+	// refused.
 	CauseNotFollowed Cause = "not followed"
 	// CauseFailedReads: reads are answered with 403, or with 500 and above.
 	CauseFailedReads Cause = "reads fail"
@@ -51,7 +54,7 @@ const (
 	CausePassedOnReads Cause = "reads are passed on"
 )
 
-// Quantiles are of times in seconds.
+// Quantiles are of times in seconds. They are 0 without times.
 type Quantiles struct {
 	Count uint64  `json:"count"`
 	P50   float64 `json:"p50"`
@@ -81,12 +84,13 @@ type Burn struct {
 type SLOReport struct {
 	Time time.Time `json:"time"`
 	// Met reports whether each objective was met in the last minute, and the feeds are and
-	// were in time. It is also false while a watch waits for this server longer than its
-	// objective, or the event of the probe's write does not come.
+	// were in time. It is also false while Causes has a watch that waits for this server longer
+	// than its objective. So it is if the probe works, but its event does not come within 10 s.
 	Met bool `json:"met"`
 	// Causes are what is wrong now, critical ones first. They are empty if all is well.
 	Causes []Finding `json:"causes"`
-	// All has the sums of all resources. Late events are late by their own resource's objective.
+	// All has the sums of all resources, also of those without a row in Resources. Late events are
+	// late by their own resource's objective.
 	All ResourceSLO `json:"all"`
 	// Resources are the resources with spans in the last minute. The one whose p99 is the
 	// largest multiple of its objective is first.
@@ -102,7 +106,7 @@ type SLOReport struct {
 	Process Process `json:"process"`
 }
 
-// Finding is one thing that is wrong, for people.
+// Finding is one thing that is wrong.
 type Finding struct {
 	Cause Cause `json:"cause"`
 	// Severity is "warning" or "critical".
@@ -121,16 +125,18 @@ type Finding struct {
 type ResourceSLO struct {
 	Resource string `json:"resource"`
 	// ObjectiveSeconds is the time that 99 of 100 spans may take.
-	ObjectiveSeconds float64   `json:"objective"`
-	Met              bool      `json:"met"`
-	Spans            Quantiles `json:"spans"`
+	ObjectiveSeconds float64 `json:"objective"`
+	// Met says that at most 1 % of the spans of the last minute were late.
+	Met   bool      `json:"met"`
+	Spans Quantiles `json:"spans"`
 	// Late is how many spans of the last minute were longer than the objective.
 	Late   uint64      `json:"late"`
 	Burn   Burn        `json:"burn"`
 	Stages []StageTime `json:"stages"`
 	// Cause is why the slowest 1 % of the spans took long. It is "" without spans.
 	Cause Cause `json:"cause,omitempty"`
-	// Events and Bytes were delivered since the start.
+	// Events and Bytes were delivered since the resource's account was made. The account of a
+	// deleted resource is dropped.
 	Events uint64 `json:"events"`
 	Bytes  uint64 `json:"bytes"`
 }
@@ -145,7 +151,8 @@ type ClientSLO struct {
 	Watches int    `json:"watches"`
 	// Cause is why late events were late. It is "" if none was.
 	Cause Cause `json:"cause,omitempty"`
-	// Events and Bytes were delivered since the client's account was made.
+	// Events and Bytes were delivered since the client's account was made. The account "other"
+	// also has those of clients whose accounts were dropped.
 	Events uint64 `json:"events"`
 	Bytes  uint64 `json:"bytes"`
 }
@@ -162,17 +169,22 @@ type SubscriptionSLO struct {
 	Events uint64 `json:"events"`
 }
 
-// Probe describes an object that this server writes and watches over its own listener.
+// Probe describes an object that this server writes and watches over its own listener. A write
+// is pending from its answer until its event. If more is written meanwhile, all these writes are
+// pending until the event of the newest.
 type Probe struct {
-	// Whole is from the beginning of the write until its event came back, in the last minute.
+	// Whole is from the beginning of a write until its event, in the last minute. Writes that
+	// are pending together count once: from the beginning of the first until the event of the
+	// newest.
 	Whole Quantiles `json:"whole"`
-	// Commit is from the answer to the write until the event, in the last minute. It is 0 if the
-	// event came first.
+	// Commit is as Whole, but from the answer to the write. An event that came before the answer
+	// counts as 0.
 	Commit Quantiles `json:"commit"`
-	// PendingSeconds is the time since the answer to the first write after which not all events
-	// have come. It is 0 if no event is missing.
+	// PendingSeconds is the time since the answer to the first pending write. It is 0 if none is
+	// pending.
 	PendingSeconds float64 `json:"pending"`
-	Error          string  `json:"error,omitempty"`
+	// Error is why the probe cannot write or watch. It is "" while the probe works.
+	Error string `json:"error,omitempty"`
 }
 
 // Process describes the last minute of the server's process. Times are in seconds.

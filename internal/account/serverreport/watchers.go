@@ -2,7 +2,8 @@ package serverreport
 
 import "time"
 
-// WatchersReport is /debug/millrace/watchers.
+// WatchersReport is /debug/millrace/watchers. A watcher is a watch, here and in the names of the
+// rows. PassedOn and PassedOnBy alone are about watches that are passed on.
 type WatchersReport struct {
 	Time time.Time `json:"time"`
 	// Watches is the number of open watches.
@@ -18,14 +19,14 @@ type WatchersReport struct {
 	// Expired counts the watches that ended since the start because the log no longer had their
 	// position. Their clients have to list again.
 	Expired uint64 `json:"expired"`
-	// ByResource has all watched resources, the resource with most watches first.
+	// ByResource has the resources with watches, the resource with most watches first.
 	ByResource []ResourceWatchers `json:"byResource"`
 	// Behind are the watches that lag most, 100 at most.
 	Behind []Watcher `json:"behind"`
-	// PassedOn is how many more watches are open that are passed on: another server, or
-	// Kubernetes' handlers, send their events.
+	// PassedOn is how many watches are open that are passed on: another server, or Kubernetes'
+	// handlers, send their events.
 	PassedOn int `json:"passedOn"`
-	// PassedOnBy are the clients of these with most watches, 100 rows at most.
+	// PassedOnBy counts these watches by client, resource and reason. It has the 100 largest rows.
 	PassedOnBy []PassedOnWatches `json:"passedOnBy,omitempty"`
 }
 
@@ -34,7 +35,7 @@ type WatchersReport struct {
 type PassedOnWatches struct {
 	Client
 	Resource string `json:"resource"`
-	// Reason is the label of millrace_read_passed_on_total.
+	// Reason is a value of the label reason of millrace_read_passed_on_total.
 	Reason  string `json:"reason"`
 	Watches int    `json:"watches"`
 }
@@ -51,7 +52,7 @@ type ResourceWatchers struct {
 	LogSeconds float64 `json:"logSeconds"`
 }
 
-// Watcher is one watch.
+// Watcher is one open watch.
 type Watcher struct {
 	ID       uint64 `json:"id"`
 	Resource string `json:"resource"`
@@ -68,9 +69,9 @@ type Watcher struct {
 	// State is "initial" or "following", or the stage that the watch waits for: "client" or
 	// "connection".
 	State string `json:"state"`
-	// BehindEvents is at most how many events have not been sent to the watch yet.
+	// BehindEvents is an upper bound of the events that were not sent yet.
 	BehindEvents int64 `json:"behindEvents"`
-	// BehindBytes estimates the bytes of these events.
+	// BehindBytes estimates the bytes of these events, as stored.
 	BehindBytes int64 `json:"behindBytes"`
 	// BehindSeconds is the age of the oldest event that has not been sent yet.
 	BehindSeconds float64 `json:"behindSeconds"`

@@ -131,7 +131,7 @@ func (set *Watches) Forget(gone func(resource string) bool) {
 	}
 	for name, r := range set.mu.resources {
 		if !watched[r] && gone(name) {
-			set.mu.gone.add(r)
+			set.mu.forgottenSums.add(r)
 			delete(set.mu.resources, name)
 		}
 	}

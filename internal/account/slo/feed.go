@@ -29,8 +29,8 @@ type FeedAccount struct {
 		err error
 		// delivery has the times that answers took.
 		delivery slidingMinute[sketch]
-		// requestedAt is the time of the oldest request for progress that is not answered yet.
-		// It is zero if there is none.
+		// requestedAt is the time of the first request for progress since the newest answer. It
+		// is zero if there is none.
 		requestedAt time.Time
 		// brokenSince is since when the watch is broken. It is zero while the feed follows, and
 		// before a watch breaks for the first time.

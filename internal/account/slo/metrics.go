@@ -101,7 +101,7 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 }
 
 // resources sends the metrics of each resource, except for its p99. Its counters are since the
-// start.
+// resource's account was made.
 func (c *Collector) resources(ch chan<- metrics.Metric) {
 	watchers := map[*resourceAccount]int{}
 	for _, w := range c.set.watches() {

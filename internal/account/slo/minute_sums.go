@@ -19,7 +19,7 @@ type minuteSums struct {
 	// lateBy counts late spans by their longest stage.
 	lateBy [spanStageCount]uint64
 	burns  burnSum
-	// events and totalBytes are since the start.
+	// events and totalBytes are since the accounts were made.
 	events, totalBytes uint64
 }
 

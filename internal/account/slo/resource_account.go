@@ -24,12 +24,11 @@ type resourceAccount struct {
 		pendingCount int
 		lastMinute   slidingMinute[resourceSlot]
 		burn         burnCounter
-		// events and bytes are sums since the start.
+		// events and bytes were delivered since the account was made.
 		events, bytes uint64
 		// expired counts the calls of Watch.Expired.
 		expired uint64
-		// totals are sums since the start.
-		totals totals
+		totals  totals
 	}
 }
 

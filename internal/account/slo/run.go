@@ -50,13 +50,13 @@ func (set *Watches) logSlow(now time.Time) {
 		if w.BehindSeconds < set.cfg.SlowAfter.Seconds() {
 			break
 		}
-		set.logs.do(now, func(dropped uint64) {
+		set.logThrottle.do(now, func(dropped uint64) {
 			set.cfg.Logger.Warn("Watch is behind", "resource", w.Resource, "user", w.User, "userAgent", w.UserAgent, "address", w.Address,
 				"selection", w.Selection, "seconds", w.BehindSeconds, "events", w.BehindEvents, "bytes", w.BehindBytes, "waitsFor", w.State, "notLogged", dropped)
 		})
 	}
 	if feed, late, err := set.feeds.mostLate(now); feed != nil {
-		set.logs.do(now, func(dropped uint64) {
+		set.logThrottle.do(now, func(dropped uint64) {
 			set.cfg.Logger.Warn("Events are late: etcd's watch does not answer", "etcd", feed.endpoints, "for", late.Round(time.Millisecond), "err", err, "notLogged", dropped)
 		})
 	}

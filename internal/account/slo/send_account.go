@@ -111,9 +111,10 @@ func (s *SendAccount) spanArrival(a *entry.Arrival) *entry.Arrival {
 }
 
 // Placed records that n of the queued bytes were placed in a write that has not begun. stall is
-// nil if the client's flow-control windows are open. The caller holds the transport's lock.
+// nil if the client's flow-control windows have not stalled since they last let everything through.
+// The caller holds the transport's lock.
 func (s *SendAccount) Placed(w *Write, n int, stall *WindowStall) {
-	l := w.writeEvents()
+	events := w.localEvents()
 	bytes := uint64(n)
 	if s.partial || stall != nil || bytes < s.queuedBytes() {
 		if s.newestEvents > 0 || s.newestBytes > 0 {
@@ -124,20 +125,20 @@ func (s *SendAccount) Placed(w *Write, n int, stall *WindowStall) {
 		if stall != nil {
 			p.stall = *stall
 		}
-		l.partials = append(l.partials, p)
+		events.partials = append(events.partials, p)
 		return
 	}
 	count, newestBytes := s.newestEvents, bytes
 	if s.hasEarlier {
 		for i := range s.earlier {
 			b := &s.earlier[i]
-			l.add(s, b.arrival, b.count, uint64(b.size))
+			events.add(s, b.arrival, b.count, uint64(b.size))
 			count += b.count
 			newestBytes -= uint64(b.size)
 		}
 		s.dropFront(len(s.earlier))
 	}
-	l.add(s, s.spanArrival(s.arrival), s.newestEvents, newestBytes)
+	events.add(s, s.spanArrival(s.arrival), s.newestEvents, newestBytes)
 	s.arrival, s.newestEvents, s.newestBytes = nil, 0, 0
 	if n := uint32(w.Number); s.inFlightWrite != n {
 		s.inFlightWrite, s.inFlightEvents, s.inFlightBytes = n, 0, 0

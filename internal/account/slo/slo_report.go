@@ -73,7 +73,7 @@ func (set *Watches) resources() []*resourceAccount {
 // clients returns all clients with spans in the last minute, the largest p99 first.
 func (set *Watches) clients(offset time.Duration, p *serverreport.Process) []serverreport.ClientSLO {
 	rows := []serverreport.ClientSLO{}
-	eachActive(set, set.mu.clients, offset, func(c *clientAccount, s *sharedSums) {
+	eachActive(set, set.mu.clients, offset, func(c *clientAccount, s *coarseSums) {
 		row := serverreport.ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
 		if i := largest(&s.lateBy); s.lateBy[i] > 0 {
 			row.Cause = causeOf(p, i, row.Spans.P99)
@@ -101,7 +101,7 @@ func largest(counts *[spanStageCount]uint64) int {
 // p99 first.
 func (set *Watches) subscriptions(offset time.Duration) []serverreport.SubscriptionSLO {
 	rows := []serverreport.SubscriptionSLO{}
-	eachActive(set, set.mu.subscriptions, offset, func(a *subscriptionAccount, s *sharedSums) {
+	eachActive(set, set.mu.subscriptions, offset, func(a *subscriptionAccount, s *coarseSums) {
 		rows = append(rows, serverreport.SubscriptionSLO{
 			Resource: a.resource.name, Selection: a.selection, Watches: s.watches, Spans: s.spans, Events: s.events,
 		})

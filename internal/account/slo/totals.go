@@ -2,8 +2,8 @@ package slo
 
 import "time"
 
-// totals are sums since the start, for the counters of the metrics. resourceAccount.mu guards
-// them.
+// totals are sums since the account was made, for the counters of the metrics. resourceAccount.mu
+// guards them.
 type totals struct {
 	// firstBound counts each span once: at the first of spanBounds that is at least as long.
 	// The last element counts the longer spans.

@@ -141,7 +141,7 @@ func (w *Watch) Expired() {
 	w.resource.mu.Lock()
 	w.resource.mu.expired++
 	w.resource.mu.Unlock()
-	w.set.logs.do(w.set.cfg.Clock.Now(), func(dropped uint64) {
+	w.set.logThrottle.do(w.set.cfg.Clock.Now(), func(dropped uint64) {
 		w.set.cfg.Logger.Warn("Watch was told to list again: what it had not been sent is not in the log any more; the client was too slow, or the feed was broken",
 			"resource", w.resource.name, "user", w.Client.User, "userAgent", w.Client.UserAgent, "address", w.Address, "selection", w.Selection, "notLogged", dropped)
 	})

@@ -20,7 +20,7 @@ const (
 const (
 	// stuckAfter is the duration from which a write counts as waiting for the connection.
 	stuckAfter = 50 * time.Millisecond
-	// maxBehind bounds the watches of a report.
+	// maxBehind bounds the rows of WatchersReport.Behind.
 	maxBehind = 100
 )
 
@@ -39,7 +39,7 @@ func (set *Watches) Watchers() serverreport.WatchersReport {
 		clients[w.Client] = struct{}{}
 		row := perResource[w.resource]
 		if row == nil {
-			row = w.resource.historyReport(now)
+			row = w.resource.logRow(now)
 			perResource[w.resource] = row
 		}
 		row.Watches++
@@ -81,9 +81,11 @@ func (s *deliveredSums) add(r *resourceAccount) {
 	s.events, s.bytes, s.expired = s.events+r.mu.events, s.bytes+r.mu.bytes, s.expired+r.mu.expired
 }
 
+// sumDelivered counts what is pending, and returns the sums of all resources, with the ones that
+// Forget dropped.
 func (set *Watches) sumDelivered() deliveredSums {
 	set.mu.Lock()
-	sums, resources := set.mu.gone, slices.Collect(maps.Values(set.mu.resources))
+	sums, resources := set.mu.forgottenSums, slices.Collect(maps.Values(set.mu.resources))
 	set.mu.Unlock()
 	for _, r := range resources {
 		sums.add(r)
@@ -102,8 +104,8 @@ func (set *Watches) watches() []*Watch {
 	return list
 }
 
-// historyReport returns a row with the size and the age of the resource's log.
-func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWatchers {
+// logRow returns a row with the size and the age of the resource's log.
+func (r *resourceAccount) logRow(now time.Time) *serverreport.ResourceWatchers {
 	row := &serverreport.ResourceWatchers{Resource: r.name}
 	r.mu.Lock()
 	history := r.mu.history
@@ -119,8 +121,8 @@ func (r *resourceAccount) historyReport(now time.Time) *serverreport.ResourceWat
 	return row
 }
 
-// watchesBehind returns the watches that have a backlog or are still sent initial events. Watches
-// that lag most come first.
+// watchesBehind returns the watches that have a backlog or are still being sent initial events.
+// Watches that lag most come first.
 func watchesBehind(watches []*Watch, now time.Time) []serverreport.Watcher {
 	behind := []serverreport.Watcher{}
 	for _, w := range watches {
@@ -153,7 +155,7 @@ func (w *Watch) report(now time.Time) (_ serverreport.Watcher, followed uint64) 
 	}, followed
 }
 
-// state says what the watch waits for.
+// state returns one of the states. A wait for the client comes first, then one for the connection.
 func (w *Watch) state(now time.Time) string {
 	windowClosed, writeBegan := w.Transport.Waits()
 	if !windowClosed.IsZero() {

@@ -56,28 +56,28 @@ func (c Config) withDefaults() Config {
 //	                                                                            └─► subscription
 //	Watch.AddWithoutSpan ─► resourceAccount, client and subscription
 //
-// The design keeps measuring cheaper than what it measures. An event of the log is counted when
-// its write has returned. A write counts it once for all watches of a client that have the same
-// subscription. Counting is delayed and done in batches, because loading accounts into the
-// processor's caches costs more than counting. Reports count what is pending, so they
-// miss nothing.
+// The design keeps measuring cheaper than what it measures. An event of the log is recorded when
+// its write has returned. As a rule it is recorded once for all watches of a client that have the
+// same subscription (writeEvents). Accounts count what is recorded later, in batches, because loading
+// accounts into the processor's caches costs more than counting. Reports count what is pending,
+// so they miss nothing.
 //
 // Memory does not grow with the number of events. Sums since the start are counters.
 // Times of the last minute are sketches in a ring of slots, so an account's size
 // depends on how much its times differ. docs/slo.md has figures.
 //
 // Lock order: mu, resourceAccount.mu, deliveryBuffer.mu, the accounts of clients and
-// subscriptions. All methods may be called by any goroutine. Open and AddFeed of a nil *Watches
-// return nil accounts. No other method of it may be called.
+// subscriptions. All methods may be called by any goroutine. A nil *Watches counts nothing: Open
+// and AddFeed return nil accounts, and PassOn works. No other method of it may be called.
 type Watches struct {
 	cfg       Config
 	startedAt time.Time
 	feeds     feeds
 	// process is filled by Run. Without Run its times are empty.
 	process process
-	probe   probe
-	// logs bounds the log lines of slow watches, late feeds and expired watches.
-	logs logThrottle
+	probe   probeAccount
+	// logThrottle bounds the log lines of slow watches, late feeds and expired watches.
+	logThrottle logThrottle
 
 	mu struct {
 		sync.Mutex
@@ -92,8 +92,8 @@ type Watches struct {
 		// nextClientDrop and nextSubscriptionDrop are when dropOldLocked may search
 		// again.
 		nextClientDrop, nextSubscriptionDrop time.Time
-		// gone has the sums of resources that Forget dropped.
-		gone deliveredSums
+		// forgottenSums are of the resources that Forget dropped.
+		forgottenSums deliveredSums
 	}
 }
 

@@ -93,7 +93,7 @@ type Request struct {
 	// Relist reports whether the request was a relist, as Relist.Full.
 	Relist bool
 	// Cost is the cost of the request. Cost.CPU is an estimate. Requests, PassedOn and Shared
-	// are ignored: Shape.Path says them.
+	// are 0: Observe counts them by Shape.Path.
 	Cost serverreport.ListCost
 }
 

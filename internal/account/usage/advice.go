@@ -12,11 +12,11 @@ import (
 
 // Thresholds of advice. docs/lists.md explains each sentence of advice.
 const (
-	// Requests get advice from worthCPU of a processor on, or from worthBytes a second.
+	// Requests get advice if they take at least worthCPU of a processor, or worthBytes a second.
 	worthCPU   = 0.01
 	worthBytes = 1 << 20
-	// A client polls if each of its addresses sends, on average, minPolledLists equal LISTs or
-	// minPolledGets equal GETs in requestPattern.period.
+	// A client polls if each of its addresses sends, on average, minPolledLists LISTs or
+	// minPolledGets GETs of one shape in requestPattern.period.
 	minPolledLists = 5
 	minPolledGets  = 300
 	// A list of manyObjects is large, and so is an answer of largeAnswer bytes. A client
@@ -27,7 +27,7 @@ const (
 	// A scan wastes time if it looks at minScannedRatio objects for each object that it
 	// returns.
 	minScannedRatio = 10
-	// Scans with a limit below smallLimit do not make the cache build an index. It is the
+	// Scans with a limit below smallLimit do not make the cache build an index. smallLimit is the
 	// default of cache.Config.IndexMinScan.
 	smallLimit = 512
 	// largeObject is the size from which metadata are a small part of an object.
@@ -54,6 +54,7 @@ type requestPattern struct {
 // meanCost is the mean cost of requests. cpu and seconds are in seconds.
 type meanCost struct{ objects, scanned, bytes, cpu, seconds float64 }
 
+// meanOf returns the mean cost of the requests of c, of which there must be some.
 func meanOf(c *serverreport.ListCost) meanCost {
 	n := float64(c.Requests)
 	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
@@ -117,12 +118,12 @@ func (p *requestPattern) advice() []string {
 
 func (p *requestPattern) isList() bool { return p.Verb == "list" }
 
-// beginsAnew reports whether the request neither continues a list nor names a revision.
+// beginsAnew reports whether the request neither continues a list nor names a revision but 0.
 func (p *requestPattern) beginsAnew() bool {
 	return p.Revision == serverreport.RevisionUnset || p.Revision == serverreport.RevisionAny
 }
 
-// polling returns advice about a client that sends the same request again and again.
+// polling returns advice about a client that sends similar requests again and again.
 func (p *requestPattern) polling() string {
 	each := float64(p.requests) / math.Max(1, math.Round(p.addresses))
 	if !p.beginsAnew() || math.IsInf(p.addresses, 1) || each < minPolledLists || !p.isList() && each < minPolledGets {
@@ -132,7 +133,7 @@ func (p *requestPattern) polling() string {
 	observed := fmt.Sprintf("%s sent %d GETs of %s in %d min", p.client, p.requests, p.Resource, minutes)
 	remedy := "read them from an informer, which watches, instead"
 	if p.isList() {
-		observed = fmt.Sprintf("%s sent %d identical LISTs of %s in %d min", p.client, p.requests, p.Resource, minutes)
+		observed = fmt.Sprintf("%s sent %d similar LISTs of %s in %d min", p.client, p.requests, p.Resource, minutes)
 		remedy = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
 	}
 	if p.Revision == serverreport.RevisionUnset {
@@ -181,7 +182,7 @@ func (p *requestPattern) protobuf() string {
 	return fmt.Sprintf("Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): %s are built in, and their protobuf is smaller than JSON and cheaper to decode.", p.Resource)
 }
 
-// compression returns advice about large answers that take long to send.
+// compression returns advice about large answers that take long, mostly because they wait.
 func (p *requestPattern) compression() string {
 	if strings.HasSuffix(p.Encoding, " gzip") || strings.HasSuffix(p.Encoding, " zstd") || p.mean.bytes < largeAnswer ||
 		p.mean.seconds < slowSeconds || p.mean.seconds < slowRatio*p.mean.cpu {
@@ -209,8 +210,8 @@ func (p *requestPattern) metadata() string {
 	return "If only names, labels, annotations or owners are read, ask for metadata (PartialObjectMetadataList; in client-go the metadata client): it is a small part of these objects."
 }
 
-// builtIn reports whether a resource is one of Kubernetes. Only built-in resources have
-// protobuf.
+// builtIn reports whether a resource is one of Kubernetes. Custom resources have no protobuf. Of
+// the resources of aggregated servers it is not known.
 func builtIn(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return builtInGroups[group]

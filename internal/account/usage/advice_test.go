@@ -26,7 +26,7 @@ func TestAdvice(t *testing.T) {
 		want []string
 	}{
 		{"seldom and small", 1, func(r *request) { r.Cost = serverreport.ListCost{Objects: 10, Bytes: 1000, CPU: 0.001} }, nil},
-		{"polling", 60, func(*request) {}, []string{"agent (alice) sent 60 identical LISTs of pods in 10 min: use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes; as long as it polls, resourceVersion=0"}},
+		{"polling", 60, func(*request) {}, []string{"agent (alice) sent 60 similar LISTs of pods in 10 min: use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes; as long as it polls, resourceVersion=0"}},
 		{"polling the cache", 60, func(r *request) { r.Shape.Revision = "0" }, []string{"watch-list (sendInitialEvents=true) instead: that sends what changes."}},
 		{"pages", 60, func(r *request) { r.Shape.Revision = "continue" }, nil},
 		{"at a revision", 60, func(r *request) { r.Shape.Revision = "exact" }, nil},

@@ -66,7 +66,7 @@ type Run struct {
 // feeds have loaded before the server starts, and end after it.
 func (o *Options) RunWithFeeds(ctx context.Context, r Run) error {
 	b, tier := r.Tier.Backends, r.Tier
-	defer lifetime.RunUntilStopped(ctx, b.Run)()
+	defer lifetime.Start(ctx, b.Run)()
 	if err := b.WaitLoaded(ctx); err != nil {
 		return fmt.Errorf("load objects: %w", err)
 	}
@@ -76,10 +76,10 @@ func (o *Options) RunWithFeeds(ctx context.Context, r Run) error {
 		}
 	}
 	if b.Checkpoints != nil {
-		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { b.Checkpoints.Run(ctx, b.All) })()
+		defer lifetime.Start(ctx, func(ctx context.Context) { b.Checkpoints.Run(ctx, b.All) })()
 	}
-	defer lifetime.RunUntilStopped(ctx, b.RunScrubbers)()
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.Start(ctx, b.RunScrubbers)()
+	defer lifetime.Start(ctx, func(ctx context.Context) {
 		_ = b.WatchAccounts.Run(ctx) // it returns the context's error and no other
 	})()
 	trimmer := memory.NewTrimmer(memory.TrimmerConfig{
@@ -89,22 +89,22 @@ func (o *Options) RunWithFeeds(ctx context.Context, r Run) error {
 	// Without this trim the garbage of the load would stay until long after the
 	// clients are back.
 	trimmer.Trim()
-	defer lifetime.RunUntilStopped(ctx, trimmer.Run)()
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.Start(ctx, trimmer.Run)()
+	defer lifetime.Start(ctx, func(ctx context.Context) {
 		if r.Server.WaitReady(ctx) == nil && o.EncodeAhead {
 			tier.Tier.Warm(ctx)
 		}
 	})()
 	if r.Beside != nil {
 		serving := ctx
-		defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { r.Beside(ctx, serving) })()
+		defer lifetime.Start(ctx, func(ctx context.Context) { r.Beside(ctx, serving) })()
 	}
 	return o.RunServer(ctx, r.Server, r.Welcome)
 }
 
 // RunServer runs Kubernetes' server, and calls welcome once it is ready.
 func (o *Options) RunServer(ctx context.Context, server Server, welcome func()) error {
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.Start(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil && welcome != nil {
 			welcome()
 		}

@@ -247,7 +247,7 @@ type sendState struct {
 	source pull.Source
 	// receiver is source, if that is a Receiver too.
 	receiver pull.Receiver
-	// stall is nil while the client lets everything through.
+	// stall is nil if the windows have not stalled since the client last let everything through.
 	stall *stallClock
 	// sourceReady says that the source may have bytes. askingSource says that a goroutine
 	// is calling it. sourceEnded says that it has returned an error or io.EOF.

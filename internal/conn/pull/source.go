@@ -30,9 +30,9 @@ type Source interface {
 // connection, as Next is, never concurrently.
 type Receiver interface {
 	// Placed says that bytes of this source have been put into the buffer of write w, which
-	// is about to begin. stall is nil if the client's flow-control windows are open. The
-	// connection's lock is held: Placed must not block, call the Puller back, or keep its
-	// arguments.
+	// is about to begin. stall is nil if the client's flow-control windows have not stalled
+	// since they last let everything through. The connection's lock is held: Placed must not
+	// block, call the Puller back, or keep its arguments.
 	Placed(w *Write, bytes int, stall *WindowStall)
 	// Written says that a write has returned. It is called on one of the receivers whose
 	// bytes the write carried, on behalf of all of them; Write.Local connects these. It

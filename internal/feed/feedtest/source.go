@@ -6,21 +6,22 @@ import (
 	"github.com/millrace/millrace/internal/feed"
 )
 
-// Source is where a feed under test reads. The methods fail the test themselves.
+// Source is where a feed under test reads. Methods that get the test fail it themselves. Names of
+// objects are single segments of a path, without a slash.
 type Source interface {
 	// Feed makes a feed that writes to a sink and does not run yet.
 	Feed(t *testing.T, sink feed.Sink) feed.Feed
-	// Put writes an object and returns the revision. Names are single parts of a path.
+	// Put writes an object and returns the revision.
 	Put(t *testing.T, name, text string) int64
 	// Delete deletes an object and returns the revision.
 	Delete(t *testing.T, name string) int64
 	// PutElsewhere writes something that the feed does not follow. The revision grows, and there
 	// is no event.
 	PutElsewhere(t *testing.T) int64
-	// Break cuts the connections of feeds and refuses others, until Mend.
+	// Break cuts the connections of feeds and refuses new ones, until Mend.
 	Break(t *testing.T)
 	Mend(t *testing.T)
-	// Forget removes all history before the newest revision.
+	// Forget removes all history before the newest revision, as a compaction of etcd does.
 	Forget(t *testing.T)
 	// Backup keeps the present state.
 	Backup(t *testing.T)
@@ -32,7 +33,7 @@ type Source interface {
 	Value(w Write) string
 }
 
-// Write is a change of one object.
+// Write is a change of one object. A deletion has no Text.
 type Write struct {
 	Name, Text string
 	Revision   int64

@@ -26,9 +26,12 @@
 //
 // From every state a resource becomes absent when it is unread for long, or its definition is
 // gone or changes. It also does so when another server takes its group version over. It
-// becomes doubtful when its feed breaks, and stale while all feeds are broken. A feed that
-// stays broken alone, while the upstream answers others, ends as refused. So does a resource
-// that the upstream refuses, or for which there is no memory.
+// becomes doubtful when its feed breaks, and stale while all feeds are broken.
+//
+// A feed that stays broken alone, while the upstream answers others, ends as refused. So does a
+// resource that the upstream refuses, or for which there is no memory. Custom resources end so
+// while the feed of definitions is broken alone. Resources that the replica itself needs are not
+// given up.
 //
 // In the states doubtful and stale, answers have the header X-Millrace-Cut-Off-Since if the
 // feed has followed before.

@@ -132,13 +132,13 @@ func (s *Resources) sweepOnce(away bool, now time.Time) (again []Key) {
 		case !away && isRefused(f.currentFeed()) && f.backend.Cache.Ready() != nil:
 			s.cfg.Logger.Warn("A resource cannot be followed, because the upstream refuses it; its reads are passed on: let the user of --kubeconfig list and watch it, or name it in --exclude",
 				"resource", key.String(), "err", f.Healthy(), "retryIn", retryPeriod)
-			s.giveUpLocked(f, notPermitted, now)
+			s.giveUpLocked(f, refusedByUpstream, now)
 		case isSilent(f) || f.request.Custom && undescribed:
 			s.cfg.Logger.Warn("A resource is given up, because its feed is broken while the upstream answers others; its watches end, and its reads are passed on",
 				"resource", key.String(), "err", f.Healthy())
 			why := silent
 			if isRefused(f.currentFeed()) {
-				why = notPermitted
+				why = refusedByUpstream
 			}
 			s.giveUpLocked(f, why, now)
 		case s.cfg.DropAfter > 0 && !f.named && now.Sub(read) > s.cfg.DropAfter:
@@ -199,5 +199,5 @@ func (s *Resources) shrinkLocked(now time.Time) {
 func (s *Resources) giveUpForMemoryLocked(f *FollowedResource, now time.Time) {
 	s.cfg.Logger.Warn("A resource is given up, because the objects that are followed take more memory than they may; its reads are passed on: name what is to be followed with --follow, or raise --follow-bytes",
 		"resource", f.key.String(), "bytes", f.bytes(), "most", s.cfg.MaxBytes)
-	s.giveUpLocked(f, noMemory, now)
+	s.giveUpLocked(f, overFollowBytes, now)
 }

@@ -2,26 +2,29 @@ package follow
 
 import "time"
 
-// Refusal is why a resource is not followed, though its reads asked for it.
+// Refusal is why a resource is not followed, though --follow or a read has asked for it.
 type Refusal string
 
 const (
-	// notPermitted: the upstream refuses the feed.
-	notPermitted Refusal = "refused"
-	// silent: the feed was broken for too long while the upstream answered others.
+	// refusedByUpstream: the upstream answers the feed with a client error that lasts
+	// (feed.Refusal).
+	refusedByUpstream Refusal = "refused"
+	// silent: the feed was broken for too long while the upstream answered others. For a custom
+	// resource that may also be the feed of definitions.
 	silent Refusal = "silent"
-	// noMemory: the objects would take more memory than they may.
-	noMemory Refusal = "memory"
+	// overFollowBytes: the followed objects would take more memory than --follow-bytes.
+	overFollowBytes Refusal = "memory"
 )
 
-// Text says what the refusal is, and what helps.
+// Text says why the resource is not followed and, except for silent, what helps. It is "" for no
+// refusal.
 func (r Refusal) Text() string {
 	switch r {
-	case notPermitted:
+	case refusedByUpstream:
 		return "the upstream refuses to list or watch it: allow both to the user of --kubeconfig, or name it in --exclude"
 	case silent:
-		return "its watch was broken while the upstream answered others; it is tried again"
-	case noMemory:
+		return "its watch, or the watch of definitions, was broken while the upstream answered others; it is tried again"
+	case overFollowBytes:
 		return "the objects that are followed take more memory than they may: name it in --follow, or raise --follow-bytes"
 	}
 	return ""
@@ -34,7 +37,7 @@ type refusalUntil struct {
 	until time.Time
 }
 
-// RefusedResource is a resource that is not followed, though --follow or a read has asked for it.
+// RefusedResource is a resource that was given up and is not tried again yet.
 type RefusedResource struct {
 	Key Key
 	// Named says that the operator has named the resource, or the replica needs it.

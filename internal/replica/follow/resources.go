@@ -66,7 +66,8 @@ type Config struct {
 	// MaxBytes bounds the objects of all followed resources together, as stored. Only resources
 	// that the operator has not named are given up to keep it. 0 is no bound.
 	MaxBytes int64
-	// DropAfter is how long a resource may be unread before its objects go. 0 is for ever.
+	// DropAfter is how long a resource may be unread before its objects go, unless the operator
+	// has named it or the replica needs it. 0 is for ever.
 	DropAfter time.Duration
 	// Checkpoints are nil if nothing is kept on disk.
 	Checkpoints *Checkpoints
@@ -196,7 +197,7 @@ func (s *Resources) Follow(key Key, r Request) (Version, Refusal) {
 		return Version{}, ""
 	}
 	if !f.named && s.isFullLocked() {
-		return Version{}, noMemory
+		return Version{}, overFollowBytes
 	}
 	s.startLocked(f, r)
 	return r.Version, ""

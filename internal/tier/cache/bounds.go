@@ -112,7 +112,8 @@ func (l *Log) expire() int64 {
 }
 
 // Expire drops events that are out of bounds in all logs and returns their cost in bytes. A
-// log also drops events when new ones come; Expire is for resources that have become quiet.
+// log also drops events when new ones come; Expire is for resources that have become quiet. It
+// also advances AgedRevision.
 func (c *Cache) Expire() (bytes int64) {
 	c.aged.note(c.cfg.Clock.Now(), c.progress.Revision(), c.cfg.HistoryWindow)
 	c.write.Lock()

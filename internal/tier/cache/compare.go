@@ -58,7 +58,8 @@ func (r *Resource) NextRange(from string, objects int) (keys KeyRange, last bool
 }
 
 // Compare compares a range of a resource's keys with etcd. The cache must have reached the
-// revision. ErrExpired says that the resource's log does not reach back to it.
+// revision. ErrExpired says that the resource's log does not reach back to it, or has more than
+// maxUndo later events.
 func (c *Cache) Compare(ctx context.Context, r *Resource, stored *StoredRange) ([]Difference, error) {
 	then, err := c.snapshotAt(r, stored.Revision)
 	if err != nil {

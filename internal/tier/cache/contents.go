@@ -42,7 +42,7 @@ func (c *Cache) Contents() (Contents, error) {
 		snapshot := r.snapshotOf(r.state.Load(), c.write.applied)
 		all.Parts = append(all.Parts, Part{
 			Prefix: r.spec.Prefix, GroupResource: r.spec.GroupResource, Decrypted: r.decrypted.Load(),
-			ChangedAt: r.log.changedAt(), Snapshot: snapshot,
+			ChangedAt: r.log.lastChangeRevision(), Snapshot: snapshot,
 		})
 	}
 	slices.SortFunc(all.Parts, func(a, b Part) int { return cmp.Compare(a.Prefix, b.Prefix) })

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// ErrExpired says that a log has not all events after a revision or a position, or more than
-// may be undone. A watch cannot go on from there.
+// ErrExpired says that a log lacks events after a revision or a position, or has more of them than
+// the caller lets undo. If the log lacks events, a watch cannot go on from there.
 var ErrExpired = errors.New("events expired")
 
 // Event is one change of one object.
@@ -48,7 +48,7 @@ func (e *Event) Key() string {
 // reader delays the writer or other readers. In return each read takes the log's lock,
 // and the client of a watch that was away for too long must list again.
 //
-// Readers wait on a channel that is closed at the next event. The follower, of which
+// Readers wait on a channel that is closed at the next event or reset. The follower, of which
 // there is one at most, is called by the writer instead: one call serves many watches
 // (watch.Hub).
 type Log struct {
@@ -58,11 +58,12 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		events []timedEvent
-		// first is the position of events[0]: the number of dropped events and of resets.
+		// first is the position of events[0], or of the next event if there is none: the number
+		// of dropped events and of resets.
 		first int64
 		// bytes is the cost of all events, in bytes.
 		bytes int64
-		// completeAfter is a revision: the log has every event with a larger one.
+		// completeAfter is a revision. The log has every event after it.
 		completeAfter int64
 		// grown is closed when events are appended or the log is reset, and then replaced.
 		grown chan struct{}
@@ -74,11 +75,10 @@ type Log struct {
 // Follower is called when events are appended and when the log is reset, by the goroutine
 // that does it. It is not called when old events are dropped. Its methods must not block.
 type Follower interface {
-	// Appended says that events became visible. at is the position of the first one, and
-	// events before oldest are gone. The log is locked. The follower must not keep the
-	// slice.
+	// Appended says that events became visible. at is the position of the first one. Events
+	// before oldest were dropped. The log is locked. The follower must not keep the slice.
 	Appended(at, oldest Position, events []Event)
-	// Forgotten says that the log was reset: positions before end are lost. took is how long
+	// Forgotten says that the log was reset: positions before end have expired. took is how long
 	// the load took that replaced the objects, or 0 if there was none. The log is locked.
 	Forgotten(end Position, took time.Duration)
 	// LogUnlocked is called after each Appended and Forgotten, once the log is unlocked, but
@@ -184,9 +184,9 @@ func (l *Log) Size() (events int, bytes int64, oldest time.Time) {
 	return events, l.mu.bytes, oldest
 }
 
-// changedAt returns the revision of the last change, or a later revision since which
+// lastChangeRevision returns the revision of the last change, or a later revision since which
 // there was no change.
-func (l *Log) changedAt() int64 {
+func (l *Log) lastChangeRevision() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.mu.events); n > 0 {
@@ -198,9 +198,9 @@ func (l *Log) changedAt() int64 {
 // backlogSample is the number of events from which Backlog estimates a mean size.
 const backlogSample = 16
 
-// Backlog returns when the event at a position became visible, or the oldest event if that
-// one is gone. meanBytes estimates the mean stored size of that event and the events after
-// it. If there is none, both are zero.
+// Backlog returns when the event at a position became visible. If that event was dropped, the
+// oldest event takes its place. meanBytes estimates the mean stored size of that event and the
+// events after it. If there is none, both are zero.
 func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +219,7 @@ func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
 	return sample[0].at, meanBytes / int64(len(sample))
 }
 
-// eventOverhead is the memory that an event takes beside values, in bytes.
+// eventOverhead is the memory that an event takes besides its previous version's value, in bytes.
 const eventOverhead = 128
 
 // cost returns the memory that the event keeps, in bytes. It counts the replaced version
@@ -232,22 +232,22 @@ func (e *Event) cost() int64 {
 	return n
 }
 
-// reset drops all events. The log is then complete after the revision completeAfter: the feed
-// was interrupted, and the events before are unknown. Positions from before get ErrExpired.
-// took is as in Follower.Forgotten, and publish as in append.
+// reset drops all events, at a load, a Reload, an Unload or a Free. All positions expire. The log is
+// then complete after the revision completeAfter. took is as in Follower.Forgotten, and publish as
+// in append.
 func (l *Log) reset(completeAfter int64, took time.Duration, publish func()) {
-	if follower := l.discardAll(completeAfter, took, publish); follower != nil {
+	if follower := l.resetEvents(completeAfter, took, publish); follower != nil {
 		follower.LogUnlocked()
 	}
 }
 
-// discardAll does reset's work under the lock. It returns the follower whose LogUnlocked is
+// resetEvents does reset's work under the lock. It returns the follower whose LogUnlocked is
 // to be called, or nil.
-func (l *Log) discardAll(completeAfter int64, took time.Duration, publish func()) Follower {
+func (l *Log) resetEvents(completeAfter int64, took time.Duration, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
-	// One position is skipped, so that a reader at the end of the old log is lost too.
+	// One position is skipped, so that the position at the end of the old log expires too.
 	l.mu.first += int64(len(l.mu.events)) + 1
 	l.mu.events, l.mu.bytes, l.mu.completeAfter = nil, 0, completeAfter
 	close(l.mu.grown)
@@ -258,9 +258,10 @@ func (l *Log) discardAll(completeAfter int64, took time.Duration, publish func()
 	return l.mu.follower
 }
 
-// Since returns the position of the first event with a revision above rv, or ErrExpired. The
-// second result, which is valid with ErrExpired too, is the smallest rv that is not expired.
-func (l *Log) Since(rv int64) (Position, int64, error) {
+// Since returns the position of the first event with a revision above rv. If there is none, next is
+// the end of the log. The error is ErrExpired if the log lacks events after rv. smallest, which is
+// valid with ErrExpired too, is the smallest rv that has not expired.
+func (l *Log) Since(rv int64) (next Position, smallest int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rv < l.mu.completeAfter {
@@ -305,12 +306,13 @@ func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan
 	return n, at + Position(n), l.mu.grown, nil
 }
 
-// Get copies to buf the events at some positions. It returns ErrExpired if one is gone.
+// Get copies to buf the events at some positions. buf has room for all of them. Get returns
+// ErrExpired if one was dropped.
 func (l *Log) Get(at []Position, buf []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, c := range at {
-		j := int64(c) - l.mu.first
+	for i, position := range at {
+		j := int64(position) - l.mu.first
 		if j < 0 || j >= int64(len(l.mu.events)) {
 			return ErrExpired
 		}
@@ -323,8 +325,8 @@ func (l *Log) Get(at []Position, buf []Event) error {
 // 12 ms (docs/bench/cache.md). For older states there is etcd.
 const maxUndo = 20_000
 
-// eventsAfter returns copies of all events with a revision above rv, or ErrExpired if some are
-// gone or there are more than most. Before it returns events, it calls observe under the lock:
+// eventsAfter returns copies of all events with a revision above rv. It returns ErrExpired if the
+// log lacks some, or has more than most. Before it returns events, it calls observe under the lock:
 // a state that observe loads is the one that the newest event led to.
 func (l *Log) eventsAfter(rv int64, most int, observe func()) ([]Event, error) {
 	l.mu.Lock()

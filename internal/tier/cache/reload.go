@@ -10,8 +10,8 @@ import (
 )
 
 // Reload replaces the objects of one resource by the objects that etcd has, while the feed
-// goes on. It is for a resource whose objects have turned out to be wrong. Watches of the
-// resource lose their place. Readers see the old state or the whole new one.
+// goes on. It is for a resource whose objects have turned out to be wrong. All positions in the
+// resource's log expire. Readers see the old state or the whole new one.
 type Reload struct {
 	cache    *Cache
 	resource *Resource
@@ -34,8 +34,8 @@ func (l *Reload) Add(ctx context.Context, page []feed.Object) {
 }
 
 // End publishes the objects of the pages, which are of revision, with the later events of the
-// log applied. It fails if the cache has not reached the revision, or if the log has lost some
-// of these events or has more than maxDigestUndo.
+// log applied. It fails if the cache has not reached the revision, or if the log lacks some of
+// these events or has more than maxDigestUndo.
 func (l *Reload) End(revision int64) error {
 	c, r := l.cache, l.resource
 	c.write.Lock()

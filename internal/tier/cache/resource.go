@@ -47,8 +47,8 @@ type Resource struct {
 	advisor *indexAdvisor
 	// write is the cache's lock of writers.
 	write *sync.Mutex
-	// packing compresses values. Nil means that they are not compressed: the resource is
-	// small, or unclaimed.
+	// packing compresses values. Nil means that they are not compressed: the resource is small
+	// or unclaimed, or no dictionary could be made.
 	packing atomic.Pointer[entry.Packing]
 	// decrypted says that Open has once changed a value, or failed to decrypt one. It never
 	// becomes false again.
@@ -89,7 +89,7 @@ func (r *Resource) snapshotOf(s *state, revision int64) Snapshot {
 func (r *Resource) Log() *Log { return r.log }
 
 // LastChange returns the revision of the resource's newest change or load. It is 0 if there
-// was neither. LastChange takes no lock.
+// was neither, or none since Cache.Free. LastChange takes no lock.
 func (r *Resource) LastChange() int64 { return r.state.Load().revision }
 
 // GroupResource names the resource.
@@ -114,9 +114,9 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 	r.checkInvariantsLocked()
 }
 
-// replaceLocked publishes the state that a load has found, and forgets all events. took is
-// how long the load took. No object has changed after changedAt, so that the log is complete
-// from there on. Readers see the old state or the whole new one.
+// replaceLocked publishes a state of the loaded objects, and resets the log, which is then complete
+// after changedAt. took is as in Follower.Forgotten. Readers see the old state or the whole new
+// one.
 func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, took time.Duration) {
 	old := r.state.Load()
 	for run := range old.tree.Runs("") {

@@ -4,7 +4,7 @@ package cache
 // must be loaded again.
 
 // Suspend makes reads find the cache not loaded, until the next load has ended. Watches go
-// on: they get no events until then, and lose their place when the load ends. The feed must
+// on: they get no events until then, and their positions expire when the load ends. The feed must
 // have ended.
 func (c *Cache) Suspend() {
 	c.write.Lock()
@@ -18,8 +18,8 @@ func (c *Cache) suspendLocked() {
 	c.progress.restart()
 }
 
-// Unload is Suspend, but watches lose their place immediately. Objects stay in memory until Free,
-// for reads that have begun.
+// Unload is Suspend, but the positions of watches expire immediately. Objects stay in memory until
+// Free, for reads that have begun.
 func (c *Cache) Unload() {
 	c.write.Lock()
 	defer c.write.Unlock()

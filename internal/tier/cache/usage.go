@@ -3,8 +3,8 @@ package cache
 // Usage is the memory that a resource takes. Sizes are in bytes.
 type Usage struct {
 	Objects int
-	// Values is the size of the stored objects in memory, packed or not. Log is what
-	// events hold beside them.
+	// Values is the size of the stored objects as the cache keeps them. Log is what events hold
+	// besides.
 	Values, Log int64
 	// Forms is the size of the wire bytes that leaves keep, by the form's name.
 	Forms map[string]int64

@@ -11,8 +11,8 @@ import (
 // Go takes that as a percentage of the live heap (GOGC). A fixed percentage suits
 // neither a small heap nor a large one.
 //
-// A small heap gets a fixed headroom, which may be doubled once. The garbage of requests
-// would soon fill a percentage of such a heap.
+// A small heap gets a fixed headroom, which may be raised to twice itself at most. The garbage of
+// requests would soon fill a percentage of such a heap.
 //
 // A large heap gets little. It is mostly stored bytes without pointers, which
 // cost the collector nothing (docs/bench/memory.md), and twice as much memory
@@ -24,7 +24,7 @@ import (
 //     with the number of watches, whose stacks are scanned.
 //   - A busy collector. A LIST that encodes all of 100,000 pods makes some GB of
 //     garbage. The headroom is doubled while the collector takes a large part of
-//     the CPU, and halved again when it no longer does.
+//     the CPU time, and halved again when it takes a small one.
 //
 // The headroom is not doubled while the server encodes ahead of requests: no
 // request waits for that. The headroom of a large heap of which little is scanned is
@@ -37,14 +37,15 @@ import (
 type gcTuner struct {
 	// warming reports whether the server encodes ahead of requests.
 	warming func() bool
-	// samples are by sampleGCLive and the constants after it.
+	// samples are indexed by sampleGCLive and the constants after it.
 	samples []metrics.Sample
 	// maxHeadroom bounds a headroom that is raised, in bytes.
 	maxHeadroom uint64
-	// doublings is how often the headroom is doubled now. The headroom of a small heap is
-	// doubled once at most.
+	// doublings is how often the headroom is doubled now, within its bounds. More than one counts
+	// as one for a small heap.
 	doublings int
-	// percent is the percentage that the collector was last set to.
+	// percent is the percentage that was last chosen. If GOGC is set, the collector is not set to
+	// it.
 	percent int
 	// last is the result of the last call of sample.
 	last cpuSeconds
@@ -54,11 +55,12 @@ type gcTuner struct {
 // the end of each collection.
 type cpuSeconds struct{ collector, application float64 }
 
-// heapSize is what the last collection found, in bytes.
+// heapSize has sizes in bytes. live and stacks are what the last collection found.
 type heapSize struct {
 	// live is the heap that was reachable.
 	live uint64
-	// scannable is the part of the heap that may hold pointers.
+	// scannable is the part of the heap that may hold pointers, with what was allocated since the
+	// last collection.
 	scannable uint64
 	// stacks is the size of the stacks that were scanned. Thousands of watches have many.
 	stacks uint64
@@ -67,18 +69,19 @@ type heapSize struct {
 const (
 	gcTunerPeriod = time.Second
 
-	// A heap up to largeHeap is small.
+	// Sizes are in bytes. A heap up to largeHeap is small.
 	largeHeap = 256 << 20
-	// smallHeapHeadroom may be doubled as long as the heap with it stays below maxSmallHeap. The
-	// runtime never frees its metadata, about 1/40 of the largest heap that there was.
+	// smallHeapHeadroom may be raised to twice itself, as far as live heap and headroom stay
+	// within maxSmallHeap. The runtime never frees its metadata, about 1/40 of the largest heap
+	// that there was.
 	smallHeapHeadroom    = 128 << 20
 	maxSmallHeap         = 320 << 20
 	minLargeHeapHeadroom = 48 << 20
 	// A doubled headroom of a large heap is at most 3/2 of its scannable part.
 	scannableNumerator, scannableDenominator = 3, 2
 
-	// The headroom is doubled, up to maxDoublings times, while the collector has more
-	// than busyCollectorShare of the CPU. Below idleCollectorShare it is halved again.
+	// The headroom is doubled, up to maxDoublings times, while the collector has more than
+	// busyCollectorShare of the process's CPU time. Below idleCollectorShare it is halved again.
 	busyCollectorShare, idleCollectorShare = 0.2, 0.07
 	maxDoublings                           = 3
 
@@ -135,8 +138,7 @@ func (t *gcTuner) sample() cpuSeconds {
 	return spent
 }
 
-// adjust adapts the headroom to what the collector cost since the last call, and
-// to the heap that the last collection found.
+// adjust adapts the headroom to what the collector cost since the last call, and to the heap.
 func (t *gcTuner) adjust() {
 	sample := t.sample()
 	spent := cpuSeconds{collector: sample.collector - t.last.collector, application: sample.application - t.last.application}

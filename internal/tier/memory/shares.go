@@ -86,8 +86,10 @@ func (s *Shares) SetCompiledSchemas(bytes int64) {
 	s.CompiledSchemas, s.ConvertedObjects = bytes, bytes/convertedDivisor
 }
 
-// Available returns the memory that this process may use, in bytes. That is the
-// machine's, or the limit of the process's cgroup (version 2) if that is less.
+// Available returns the memory that this process may use, in bytes. That is the machine's, or
+// the limit of the container's cgroup (version 2) if that is less. Limits of cgroups outside of
+// a container are not read. If the system does not report its memory, unknownMemory takes the
+// place of the machine's.
 func Available() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {

@@ -19,7 +19,7 @@ import (
 // Only one goroutine may use a trimmer.
 type Trimmer struct {
 	TrimmerConfig
-	// samples are by sampleCycles and the constants after it.
+	// samples are indexed by sampleCycles and the constants after it.
 	samples []metrics.Sample
 	// cycles is the number of collections at the last check. quietChecks is the number of checks
 	// for which it has stayed the same.

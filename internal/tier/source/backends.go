@@ -113,7 +113,7 @@ func (b *Backends) Fail(err error) {
 // After such an error RunUntilFailure returns the reason.
 func (b *Backends) RunUntilFailure(ctx context.Context, serve func(context.Context) error) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) {
+	defer lifetime.Start(ctx, func(ctx context.Context) {
 		select {
 		case err := <-b.Failed:
 			cancel(fmt.Errorf("%w: start again, so that clients begin again with what it holds now", err))

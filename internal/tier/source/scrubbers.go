@@ -79,7 +79,7 @@ func (e *Etcd) RunScrubbers(ctx context.Context) {
 	for _, backend := range e.All() {
 		if backend.Scrubber != nil {
 			// Run returns the error of the context, and no other. The deferred calls wait for it.
-			defer lifetime.RunUntilStopped(ctx, func(ctx context.Context) { _ = backend.Scrubber.Run(ctx) })()
+			defer lifetime.Start(ctx, func(ctx context.Context) { _ = backend.Scrubber.Run(ctx) })()
 		}
 	}
 	<-ctx.Done()

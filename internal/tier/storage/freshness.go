@@ -237,7 +237,7 @@ func (s *Store) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// expired returns the error of a watch from rv whose next events are gone. The message names
+// expired returns the error of a watch from rv whose next events were dropped. The message names
 // oldest: the first revision that a watch can begin after, or how far this watch has come.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked; compare at each upgrade.

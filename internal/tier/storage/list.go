@@ -254,7 +254,7 @@ func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *entry.Ent
 		})
 		return obj, err
 	})
-	if omits && ctx.Err() == nil && !s.usable(e, obj, err) {
+	if omits && ctx.Err() == nil && !s.shows(e, obj, err) {
 		return nil, nil
 	}
 	return obj, err

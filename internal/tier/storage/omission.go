@@ -10,9 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/wire/entry"
 )
 
-// omits reports whether the reader of a list or watch is not shown objects that are not
-// usable. Such readers have this server's own user, as its informers do, and read a kind with
-// Config.Usable.
+// omits reports whether objects that are not usable are left out for the reader of a list or
+// watch. They are left out of requests by this server's own user (user.APIServerUser), as its
+// informers send them, for a kind with Config.Usable.
 //
 // In Kubernetes, one RBAC object that cannot be read keeps a server from starting. It also
 // keeps a running server from seeing any change of that kind. An APIService with a name that
@@ -25,10 +25,10 @@ func (s *Store) omits(ctx context.Context) bool {
 	return ok && u.GetName() == user.APIServerUser
 }
 
-// usable reports whether an entry's object is shown to a reader for whom the store omits
-// objects. err is the error of decoding the object. If it is not nil, usable marks the entry.
-// obj is nil if the object is not selected.
-func (s *Store) usable(e *entry.Entry, obj runtime.Object, err error) bool {
+// shows returns false for an entry's object that is left out for a reader for whom the store omits
+// objects. err is the error of decoding the object. If it is not nil, shows marks the entry and
+// returns false. obj is nil if the object is not selected: then shows returns true.
+func (s *Store) shows(e *entry.Entry, obj runtime.Object, err error) bool {
 	if err != nil {
 		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
 		return false

@@ -62,9 +62,9 @@ type Config struct {
 	// Verbatim is set if the cache has objects as an API server of another version sends
 	// them. Nil means that the cache has them as Kubernetes stores them.
 	Verbatim *Verbatim
-	// Usable returns an error for objects that lists and watches do not show to this server's
-	// own user. Objects that cannot be read are not shown to it either. key is the key of the
-	// entry. Nil means that all objects are shown.
+	// Usable returns an error for objects that lists and watches leave out for this server's
+	// own user. Objects that cannot be read are left out too. key is the key of the entry. Nil
+	// means that nothing is left out.
 	Usable func(key string, obj runtime.Object) error
 	// Clock drives bookmarks. Nil means the real clock.
 	Clock Clock

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// suggestion returns the cached object of a key, or nil if there is none that can be read. It
-// saves a write its read of etcd. The object may be stale: then the transaction fails,
-// and Kubernetes' store reads etcd after all. The caller owns the object, and must
-// call forget with it after the write.
+// suggestion returns the cached object of a key, or nil if there is none that can be read. It is
+// the cachedExistingObject of a write of Kubernetes' store, and usually saves the write its read of
+// etcd. That store reads etcd after all if the object is stale and the transaction fails, if a
+// check fails, or if the write changes nothing. The caller owns the object, and must call forget
+// with it after the write.
 func (s *Store) suggestion(key string) runtime.Object {
 	sc, ok, err := s.scope(key, false)
 	if err != nil || !ok {
@@ -35,8 +36,8 @@ func (s *Store) suggestion(key string) runtime.Object {
 	return obj
 }
 
-// forget drops the bytes of a suggestion that Kubernetes' store did not encode. It
-// does nothing for nil.
+// forget drops the stored bytes of a suggestion, if Kubernetes' store has not encoded it. It does
+// nothing for nil.
 func (s *Store) forget(suggestion runtime.Object) {
 	if suggestion != nil && s.cfg.Suggestions != nil {
 		s.cfg.Suggestions.storedBytes.Delete(suggestion)
@@ -45,10 +46,10 @@ func (s *Store) forget(suggestion runtime.Object) {
 
 // SuggestionCodec is the codec by which Kubernetes' store of a resource encodes what it
 // writes. That store compares the bytes before and after a change, to skip a write
-// without effect. So it encodes each suggestion that it gets. The cache has these bytes
-// already, and Encode returns them.
+// without effect. So it encodes each suggestion that it gets. Encode writes the stored bytes in
+// place of that encoding. If the two differ, the store skips nothing, as after its own read.
 //
-// A suggestion is known by its address. Only its first encoding returns the stored
+// A suggestion is known by its address. Only its first encoding writes the stored
 // bytes: afterwards the object may have changed. The cost is one copy of the stored
 // bytes for each write, instead of an encoding.
 //

@@ -171,7 +171,7 @@ func (w *watcher) sendAdded(ctx context.Context, e *entry.Entry) error {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
 	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decodeAt(e, e.Revision) })
-	if w.omits && !w.store.usable(e, obj, err) {
+	if w.omits && !w.store.shows(e, obj, err) {
 		return nil
 	}
 	if err != nil || obj == nil {
@@ -290,7 +290,7 @@ func (w *watcher) selectedObject(e *entry.Entry, revision int64) (runtime.Object
 	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) {
 		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decodeAt(e, revision) })
 	})
-	if w.omits && !w.store.usable(e, obj, err) {
+	if w.omits && !w.store.shows(e, obj, err) {
 		return nil, nil
 	}
 	return obj, err

@@ -69,6 +69,8 @@ type Config struct {
 // check. If the output does not begin and end like the empty list, the form returns
 // ErrShape, and Kubernetes answers the request.
 //
+// Verbatim forms, and items that a transcoder writes, do without that encoder.
+//
 // A Form is safe for concurrent use, except for SetModel. Memos find their slots by the
 // pointer, so a form is made once for each route.
 type Form struct {

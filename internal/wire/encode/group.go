@@ -70,7 +70,7 @@ func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *
 	seg, err = f.restorePlainLocked(own)
 	fresh = seg == nil
 	if fresh && err == nil {
-		seg, err = f.encodeLocked(own, inherited.copySource(true))
+		seg, err = f.encodeLocked(own, inherited.asCopySource(true))
 	}
 	if err != nil {
 		return nil, false, err
@@ -171,7 +171,7 @@ func (f *Form) item(m *Memo, entries []*entry.Entry, i int) ([]byte, Row, error)
 		b, row := f.itemOf(seg, i)
 		return b, row, nil
 	}
-	seg, err := f.encodeOne(entries[i], own.copySource(false), inherited.copySource(false))
+	seg, err := f.encodeOne(entries[i], own.asCopySource(false), inherited.asCopySource(false))
 	if err != nil {
 		return nil, nil, err
 	}

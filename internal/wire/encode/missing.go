@@ -17,12 +17,12 @@ func (f *Form) AppendMissing(dst []*entry.Entry, run EntryRun) []*entry.Entry {
 	if run.coversMost() {
 		from, to = 0, len(run.Entries)
 	}
-	separator := len(f.cfg.Framing.separator())
-	sources := []*copySource{own.copySource(false), inherited.copySource(run.coversMost())}
+	separatorLen := len(f.cfg.Framing.separator())
+	sources := []*copySource{own.asCopySource(false), inherited.asCopySource(run.coversMost())}
 next:
 	for _, e := range run.Entries[from:to] {
 		for _, s := range sources {
-			if item, row := s.item(e, separator); item != nil || row != nil {
+			if item, row := s.item(e, separatorLen); item != nil || row != nil {
 				continue next
 			}
 		}

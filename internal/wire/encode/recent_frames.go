@@ -20,8 +20,8 @@ type RecentFrames struct {
 // NewRecentFrames makes a queue of up to limit bytes.
 func NewRecentFrames(limit int64) *RecentFrames { return &RecentFrames{limit: int(limit)} }
 
-// Release drops all frames. The server calls it when nothing has happened for a while, so
-// no watch is late.
+// Release drops all frames. The server calls it when it is quiet (memory.Trimmer), so that few
+// watches are late.
 func (r *RecentFrames) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,8 @@ type Row interface {
 
 // segment is the wire bytes of some neighbouring items in one form and one coding. It has
 // the items of a whole group, or one item that was asked for alone. It is immutable, owns
-// its bytes, and is shared by all readers.
+// its bytes, and is shared by all readers. The segment of a passedSegment, and that of
+// useZstdDecompressed, are for one reader: their bytes are in pooled buffers.
 type segment struct {
 	// bytes are the items with separators between them, plain or compressed. A table's
 	// segment has rows instead.
@@ -54,12 +55,12 @@ func large(size int64, objects int) bool {
 	return size > largeObject*int64(objects)
 }
 
-// items returns the bytes of items from..to-1 with the separators between them. separator
-// is the length of one.
-func (seg *segment) items(from, to, separator int) []byte {
+// items returns the bytes of items from..to-1 with the separators between them. separatorLen is
+// the length of a separator.
+func (seg *segment) items(from, to, separatorLen int) []byte {
 	start := 0
 	if from > 0 {
-		start = int(seg.ends[from-1]) + separator
+		start = int(seg.ends[from-1]) + separatorLen
 	}
 	return seg.bytes[start:seg.ends[to-1]]
 }

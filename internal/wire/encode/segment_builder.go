@@ -32,7 +32,7 @@ func (b *segmentBuilder) release() {
 // encodeLocked makes the plain segment of a slot, with items copied from the slot and from
 // inherited as encodeEntries does. own.build is held.
 func (f *Form) encodeLocked(own *slot, inherited *copySource) (*segment, error) {
-	return f.encodeEntries(own.entries, int(own.plainSize.Load()), own.build.fingerprints, own.copySource(false), inherited)
+	return f.encodeEntries(own.entries, int(own.plainSize.Load()), own.build.fingerprints, own.asCopySource(false), inherited)
 }
 
 // encodeOne makes the plain segment of one entry.

@@ -27,8 +27,8 @@ type slot struct {
 		// The segment in each coding, as long as a reader or the transient queue has it.
 		// So concurrent readers share a segment that is not kept.
 		plain, deflate, zstd weak.Pointer[segment]
-		// fingerprints are the fingerprints of all entries, if Form.measure has looked at
-		// them.
+		// fingerprints are the fingerprints of all entries. They are nil unless Form.measure
+		// has measured all of them.
 		fingerprints []transcode.Fingerprint
 	}
 	// readers counts the calls of takesTurn. turn is the slot's place among the slots of its

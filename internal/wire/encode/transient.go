@@ -41,8 +41,8 @@ func (b *Budget) retainTransient(seg *segment) {
 	b.checkLocked()
 }
 
-// ReleaseTransient drops all transient segments. The server calls it when no requests are
-// under way.
+// ReleaseTransient drops all transient segments. The server calls it when it is quiet
+// (memory.Trimmer).
 func (b *Budget) ReleaseTransient() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ func (m *Memo) Usage(byForm map[string]int64) {
 	}
 }
 
-// keptBytes returns what the slot's cells hold, as the budget counts it.
+// keptBytes returns the memory that the segments of the slot's cells take, as the budget counts it.
 func (s *slot) keptBytes() int64 {
 	n := s.plain.cost() + s.deflate.cost() + s.zstd.cost()
 	if singles := s.singles.Load(); singles != nil {
@@ -24,7 +24,8 @@ func (s *slot) keptBytes() int64 {
 	return n
 }
 
-// cost returns what the cell's segment costs. It does not count as a read of the cell.
+// cost returns the memory that the cell's segment takes, in bytes. It is 0 if the cell is empty. It
+// does not count as a read of the cell.
 func (c *cell) cost() int64 {
 	if seg := c.segment.Load(); seg != nil {
 		return seg.cost()

@@ -3,9 +3,9 @@
 //
 // Tables say how each field is written. They are compiled at the start, by reflection, from
 // Kubernetes' own Go types and their struct tags. One walk through an object's stored bytes
-// writes its JSON, or checks that its protobuf can be sent as it is. The walk also computes
-// the object's fingerprint. That is a hash of which fields are set, and of the values at
-// which Kubernetes' defaulting and conversion look.
+// writes its JSON, or checks that its protobuf can be spliced: sent with its resourceVersion
+// inserted. The walk also computes the object's fingerprint. That is a hash of
+// which fields are set, and of the values at which Kubernetes' defaulting and conversion look.
 //
 // What is written so is sent only if it is proven. A fingerprint is proven when, for an
 // object that has it, these bytes and the bytes of Kubernetes' encoder were equal. A share of

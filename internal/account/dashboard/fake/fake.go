@@ -21,9 +21,13 @@ const (
 	HostileTerminal = "evil\x1b[2J\x1b]0;owned\x07\u202e\xff"
 )
 
-// Cluster makes reports. Their figures change with time. Any goroutine may call it.
+// Cluster makes reports. Most of their figures change from one report to the next. Any goroutine
+// may call it.
 type Cluster struct {
-	// Well makes reports without causes. It must be set before the first report.
+	// Well makes an SLO report whose objectives are met and which has no findings. There are no
+	// watches that lag or are passed on, no storms, and no differences of transcoding. Other
+	// rows, such as those of slow clients and late feeds, stay. Well must be set before the first
+	// report.
 	Well bool
 
 	mu    sync.Mutex
@@ -31,7 +35,7 @@ type Cluster struct {
 	begin time.Time
 }
 
-// New makes a cluster whose reports have causes.
+// New makes a cluster whose SLO report has findings.
 func New() *Cluster { return &Cluster{rand: rand.New(rand.NewPCG(1, 2)), begin: time.Now()} }
 
 // Source returns the functions that a server gives to the dashboard.
@@ -39,7 +43,7 @@ func (f *Cluster) Source() dashboard.Source {
 	return dashboard.Source{SLO: f.slo, Watchers: f.watchers, Lists: f.lists, Memory: f.memory, CRDs: f.crds, Feed: f.feed, Replica: f.replica}
 }
 
-// about returns x, plus or minus a random part of a share of it.
+// about returns x, off by a random part of share*x.
 func (f *Cluster) about(x, share float64) float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,19 +162,19 @@ func (f *Cluster) watchers() serverreport.WatchersReport {
 }
 
 func (f *Cluster) lists() serverreport.ListsReport {
-	dashboard := serverreport.Client{User: "alice@example.com", UserAgent: "kubectl"}
+	expensive := serverreport.Client{User: "alice@example.com", UserAgent: "kubectl"}
 	shape := serverreport.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "labels: app; fields: status.phase", Revision: "unset", Encoding: "json", Path: "scan"}
 	cheap := serverreport.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "fields: spec.nodeName", Revision: "0", Encoding: "protobuf gzip", Path: "index"}
 	result := serverreport.ListsReport{
 		Time: time.Now(), Total: serverreport.ListCost{Requests: f.grown(911_000, 12), Objects: 81_000_411, Scanned: 2_100_411_021, ScannedBytes: 9e12, Bytes: 4.1e12, CPU: 8_210, Seconds: 91_000},
 		Shapes: []serverreport.ListShape{
-			{Shape: shape, ListCost: serverreport.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Clients: []serverreport.Client{dashboard, {User: HostileScript, UserAgent: HostileImage}},
+			{Shape: shape, ListCost: serverreport.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Clients: []serverreport.Client{expensive, {User: HostileScript, UserAgent: HostileImage}},
 				Advice: []string{"Each request looks at 10,000 objects for one that it returns: select by a label that few objects have, or by namespace.", "Read with resourceVersion=0 where a state of a second ago is good enough."}},
 			{Shape: cheap, ListCost: serverreport.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Clients: []serverreport.Client{{User: "system:node:node-00001", UserAgent: "kubelet"}}},
 			{Shape: serverreport.Shape{Verb: "get", Resource: "leases.coordination.k8s.io", Version: "v1", Scope: "name", Revision: "unset", Encoding: "protobuf", Path: "key"}, ListCost: serverreport.ListCost{Requests: 301_000, Objects: 301_000, Scanned: 301_000, Bytes: 91e6, CPU: 1.9, Seconds: 92}},
 		},
 		Clients: []serverreport.ListClient{
-			{Client: dashboard, ListCost: serverreport.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Top: shape, Advice: []string{"Watch instead of listing every half second."}},
+			{Client: expensive, ListCost: serverreport.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Top: shape, Advice: []string{"Watch instead of listing every half second."}},
 			{Client: serverreport.Client{User: "system:node:node-00001", UserAgent: "kubelet"}, ListCost: serverreport.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Top: cheap},
 		},
 		Pacing: true, Paced: 412,

@@ -7,12 +7,14 @@ import (
 	"github.com/millrace/millrace/internal/account/serverreport"
 )
 
-// sharedAccount is what clientAccount and subscriptionAccount have in common. Their
-// numbers go into the thousands, so spans are counted in few and coarse slots.
-type sharedAccount struct {
+// coarseAccount is the part that clientAccount and subscriptionAccount have in common. There are
+// thousands of them, so spans are counted in few and coarse slots.
+type coarseAccount struct {
 	mu struct {
 		sync.Mutex
-		lastMinute    slidingMinute[sharedSlot]
+		lastMinute slidingMinute[coarseAccountSlot]
+		// events and bytes are sums since the account was made. The account otherName of clients
+		// also has the sums of clients that were dropped.
 		events, bytes uint64
 	}
 	// watches counts the open watches. Watches.mu guards it and lastUsed.
@@ -21,21 +23,21 @@ type sharedAccount struct {
 	lastUsed time.Time
 }
 
-// sharedSlot sums the spans of a sharedAccount within coarseSlot.
-type sharedSlot struct {
+// coarseAccountSlot sums the spans of a coarseAccount within coarseSlot.
+type coarseAccountSlot struct {
 	spans sketch
 	late  uint64
 	// lateBy counts late spans by their longest stage.
 	lateBy [spanStageCount]uint32
 }
 
-func (s *sharedSlot) reset() {
+func (s *coarseAccountSlot) reset() {
 	s.spans.reset()
 	s.late, s.lateBy = 0, [spanStageCount]uint32{}
 }
 
 // observe counts spans. longest is at least their length.
-func (s *sharedSlot) observe(p *pendingSpan, longest time.Duration) {
+func (s *coarseAccountSlot) observe(p *pendingSpan, longest time.Duration) {
 	s.spans.observe(longest, int(p.bucket), p.count)
 	if p.lateStage != noStage {
 		s.late += uint64(p.count)
@@ -46,7 +48,7 @@ func (s *sharedSlot) observe(p *pendingSpan, longest time.Duration) {
 // clientAccount is the account of the watches of one client.
 type clientAccount struct {
 	serverreport.Client
-	sharedAccount
+	coarseAccount
 }
 
 // subscriptionAccount is the account of the watches of one resource with the same
@@ -54,15 +56,15 @@ type clientAccount struct {
 type subscriptionAccount struct {
 	selection string
 	resource  *resourceAccount
-	sharedAccount
+	coarseAccount
 }
 
-// otherName names the account that clients without an account of their own share, and
-// likewise the selections of a resource.
+// otherName is the name of two kinds of accounts: of the clients beyond Config.Clients and, for
+// each resource, of the selections beyond Config.Subscriptions.
 const otherName = "other"
 
 // add adds to the sums of events and bytes, without spans.
-func (a *sharedAccount) add(events, bytes uint64) {
+func (a *coarseAccount) add(events, bytes uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.events += events
@@ -70,7 +72,7 @@ func (a *sharedAccount) add(events, bytes uint64) {
 }
 
 // addPending counts what is pending in a buffer. The caller holds the buffer's lock.
-func (a *sharedAccount) addPending(b *deliveryBuffer) {
+func (a *coarseAccount) addPending(b *deliveryBuffer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.events += b.mu.events
@@ -79,18 +81,17 @@ func (a *sharedAccount) addPending(b *deliveryBuffer) {
 	if len(spans) == 0 {
 		return
 	}
-	if slot := a.mu.lastMinute.slotFor(b.mu.slotEnd-coarseSlot, coarseSlot, (*sharedSlot).reset); slot != nil {
+	if slot := a.mu.lastMinute.slotFor(b.mu.slotEnd-coarseSlot, coarseSlot, (*coarseAccountSlot).reset); slot != nil {
 		for i := range spans {
 			slot.observe(&spans[i], b.mu.longest)
 		}
 	}
 }
 
-func (a *sharedAccount) shared() *sharedAccount { return a }
+func (a *coarseAccount) coarse() *coarseAccount { return a }
 
-// sharedSums adds up the last minute of a sharedAccount. events and bytes are since the
-// account was made.
-type sharedSums struct {
+// coarseSums adds up the last minute of a coarseAccount. events and bytes are the account's sums.
+type coarseSums struct {
 	spans         serverreport.Quantiles
 	late          uint64
 	lateBy        [spanStageCount]uint64
@@ -98,9 +99,10 @@ type sharedSums struct {
 	events, bytes uint64
 }
 
-// eachActive calls use with the accounts that had spans in the last minute. Watches.mu guards
-// accounts. The caller must not hold it.
-func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watches, accounts map[K]A, offset time.Duration, use func(A, *sharedSums)) {
+// eachActive calls use with the accounts that had spans in the last minute. offset is the present
+// time, as an offset from Watches.startedAt. The caller flushes the buffers first, and must not
+// hold Watches.mu, which guards the map accounts.
+func eachActive[K comparable, A interface{ coarse() *coarseAccount }](set *Watches, accounts map[K]A, offset time.Duration, use func(A, *coarseSums)) {
 	type counted struct {
 		account A
 		watches int
@@ -108,17 +110,17 @@ func eachActive[K comparable, A interface{ shared() *sharedAccount }](set *Watch
 	set.mu.Lock()
 	list := make([]counted, 0, len(accounts))
 	for _, a := range accounts {
-		list = append(list, counted{a, a.shared().watches})
+		list = append(list, counted{a, a.coarse().watches})
 	}
 	set.mu.Unlock()
 	spans := new(tally)
 	for _, c := range list {
 		*spans = tally{}
-		sums := sharedSums{watches: c.watches}
-		a := c.account.shared()
+		sums := coarseSums{watches: c.watches}
+		a := c.account.coarse()
 		a.mu.Lock()
 		sums.events, sums.bytes = a.mu.events, a.mu.bytes
-		a.mu.lastMinute.eachSlot(offset, coarseSlot, func(s *sharedSlot) {
+		a.mu.lastMinute.eachSlot(offset, coarseSlot, func(s *coarseAccountSlot) {
 			spans.add(&s.spans)
 			sums.late += s.late
 			for i, n := range s.lateBy {
