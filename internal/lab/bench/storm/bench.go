@@ -125,7 +125,7 @@ func (m *measurement) storms(ctx context.Context, begin func()) error {
 	m.server.Kill()
 	m.server = nil
 	killed := time.Now()
-	for m.tracker.watching() > 0 {
+	for m.tracker.watchCount() > 0 {
 		if err := testbed.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func TestTracker(t *testing.T) {
 	tell(2, hollow.InformerListing, hollow.InformerSynced, hollow.InformerLost)
 	tell(3, hollow.InformerListing)
 	tr.Failed("429 slow down")
-	if n := tr.watching(); n != 0 {
+	if n := tr.watchCount(); n != 0 {
 		t.Errorf("%d watches are open", n)
 	}
 	tr.reset()
@@ -136,7 +136,7 @@ func TestTracker(t *testing.T) {
 	if !tr.allSyncedBy(before) {
 		t.Error("an informer that resumed counts as synced later")
 	}
-	if n := tr.watching(); n != 2 {
+	if n := tr.watchCount(); n != 2 {
 		t.Errorf("%d watches are open, want 2", n)
 	}
 	var res result

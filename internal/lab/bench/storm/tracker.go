@@ -20,9 +20,9 @@ type informer struct {
 // tracker has the states of all informers of a fleet. It implements hollow.InformerObserver, and is
 // safe for concurrent use.
 //
-// An informer stays synced when it loses its watch later than holdTime and resumes: watches end
-// by themselves after some minutes, and in a long storm some always have just ended. An informer
-// that has to list again is no longer synced.
+// An informer that loses its watch later than holdTime and resumes stays synced. Watches end by
+// themselves after some minutes, so in a long storm some always have just ended. An informer that
+// has to list again is no longer synced.
 type tracker struct {
 	clock clock.PassiveClock
 	mu    struct {
@@ -132,8 +132,8 @@ func (t *tracker) counts() (synced, all int) {
 	return t.mu.synced, len(t.mu.informers)
 }
 
-// watching returns the number of informers that have an open watch.
-func (t *tracker) watching() int {
+// watchCount returns the number of informers that have an open watch.
+func (t *tracker) watchCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.watching
