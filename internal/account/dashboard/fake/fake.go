@@ -25,8 +25,8 @@ const (
 // may call it.
 type Cluster struct {
 	// Well makes an SLO report whose objectives are met and which has no findings. There are no
-	// watches that lag or are passed on, no storms, and no differences of transcoding. Other
-	// rows, such as those of slow clients and late feeds, stay. Well must be set before the first
+	// watches that lag or are passed on, no storms, and no differences of transcoding. Rows
+	// of slow clients and late feeds stay. Well must be set before the first
 	// report.
 	Well bool
 
