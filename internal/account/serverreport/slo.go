@@ -89,8 +89,8 @@ type SLOReport struct {
 	Met bool `json:"met"`
 	// Causes are what is wrong now, critical ones first. They are empty if all is well.
 	Causes []Finding `json:"causes"`
-	// All has the sums of all resources, also of resources without a row. Late events are
-	// late by their own resource's objective.
+	// All has the sums of all resources, with or without a row in Resources. Late events are late
+	// by their own resource's objective.
 	All ResourceSLO `json:"all"`
 	// Resources are the resources with spans in the last minute. The one whose p99 is the
 	// largest multiple of its objective is first.
@@ -152,7 +152,7 @@ type ClientSLO struct {
 	// Cause is why late events were late. It is "" if none was.
 	Cause Cause `json:"cause,omitempty"`
 	// Events and Bytes were delivered since the client's account was made. The account "other"
-	// also has what was delivered to clients whose accounts were dropped.
+	// also has the sums of clients whose accounts were dropped.
 	Events uint64 `json:"events"`
 	Bytes  uint64 `json:"bytes"`
 }
