@@ -223,7 +223,7 @@ func TestShellLimit(t *testing.T) {
 	}
 	others := 0
 	for i := range 64 {
-		if from(fmt.Sprintf("[2001:db8::%x]:1", i), "/millrace/").StatusCode == 200 {
+		if from(fmt.Sprintf("[2001:db8:%x::1]:1", i), "/millrace/").StatusCode == 200 {
 			others++
 		}
 	}

@@ -82,7 +82,7 @@ const breakable = (name) => typeof name !== "string" ? name :
 
 // names is text in two lines, the second one quieter.
 export const names = (first, ...rest) =>
-  el("span", { class: "names" }, el("span", { class: "first" }, breakable(first)), rest.filter(Boolean).map((r) => el("span", { class: "second" }, r)));
+  el("span", { class: "names" }, el("span", { class: "first" }, breakable(first)), rest.filter(Boolean).map((r) => el("span", { class: "second" }, breakable(r))));
 
 // advice is a list of sentences.
 export const advice = (sentences) => (sentences ?? []).map((s) => el("span", { class: "advice" }, s));
