@@ -24,7 +24,7 @@ const featureGates = noLeases + ",GenericWorkload=true,TopologyAwareWorkloadSche
 
 // testsCompact keeps the servers from compacting etcd, after which their caches differ for up
 // to fifteen seconds. The tests compact it where they expect that.
-const testsCompact = "--etcd-compaction-interval=0"
+const testsCompact = "--etcd-compaction-interval=1h"
 
 // everything enables all versions of the API.
 var everything = []string{"--runtime-config=api/all=true", featureGates, testsCompact}

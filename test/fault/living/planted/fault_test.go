@@ -83,7 +83,7 @@ var seen = []row{
 	{plantedfault.Fault{
 		Name:   "standing-still-unnoticed",
 		Breaks: "a watch whose server stands still, and sends bookmarks, is believed",
-		Edits:  []plantedfault.Edit{{File: runFile, Old: "\tothers.Go(func() { f.watchMovement(ctx) })\n"}},
+		Edits:  []plantedfault.Edit{{File: runFile, Old: "\thelpers.Go(func() { f.watchMovement(ctx) })\n"}},
 	}, finder{"test/fault/living", "^TestStillServer$", "MILLRACE_LIVING_DISTURBED=1"}, "watch that is silent"},
 	{plantedfault.Fault{
 		Name:   "names-unescaped",
