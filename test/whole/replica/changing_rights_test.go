@@ -228,7 +228,7 @@ func TestChangingRights(t *testing.T) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	beside.Go(func() { writeElsewhere(ctx, t, admin) })
+	beside.Go(func() { writeElsewhere(ctx, t, admin, false) })
 	beside.Go(func() {
 		r := rand.New(rand.NewPCG(seed, 1))
 		for ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,7 @@ func TestCrowdReadsWhatWasWritten(t *testing.T) {
 	replica := harness.StartReplica(t, stock, "--follow=configmaps")
 	ctx, cancel := context.WithCancel(t.Context())
 	var others sync.WaitGroup
-	others.Go(func() { writeElsewhere(ctx, t, writer) })
+	others.Go(func() { writeElsewhere(ctx, t, writer, false) })
 	defer others.Wait()
 	defer cancel()
 	position := log.position(t)
@@ -75,16 +76,22 @@ func unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// writeElsewhere moves the newest revision until its context ends.
-func writeElsewhere(ctx context.Context, t *testing.T, client kubernetes.Interface) {
+// writeElsewhere moves the newest revision until its context ends. A write may fail if the test
+// disturbs the upstream.
+func writeElsewhere(ctx context.Context, t *testing.T, client kubernetes.Interface, disturbed bool) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "busy"}}
-	if _, err := client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) && !disturbed {
 		t.Error(err)
 		return
 	}
 	for i := 0; ctx.Err() == nil; i++ {
 		secret.StringData = map[string]string{"n": strconv.Itoa(i)}
-		if _, err := client.CoreV1().Secrets("default").Update(ctx, secret, metav1.UpdateOptions{}); err != nil && ctx.Err() == nil {
+		_, err := client.CoreV1().Secrets("default").Update(ctx, secret, metav1.UpdateOptions{})
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case disturbed:
+			<-time.After(calmPause)
+		default:
 			t.Errorf("write elsewhere: %v", err)
 			return
 		}

@@ -126,7 +126,7 @@ func (tr *trial) round(prefix string, calm bool) {
 	var clients sync.WaitGroup
 	if calm {
 		r.writePause = calmPause
-		clients.Go(func() { writeElsewhere(ctx, tr.t, tr.upstream) })
+		clients.Go(func() { writeElsewhere(ctx, tr.t, tr.upstream, wantsRobustness()) })
 	}
 	next := 0
 	start := func(run func(context.Context, int)) {
