@@ -27,13 +27,13 @@ const (
 // and the feed go on. The feed waits only while the events that came meanwhile are applied
 // to the index.
 func (r *Resource) buildIndex(term entry.Term) {
+	s := r.state.Load()
+	if findIndex(s.indexes, term) >= 0 {
+		return // scans cost less than this index for what is asked
+	}
 	order := &indexOrder{term: term}
 	began := r.cfg.Clock.Now()
 	order.markUsed(began)
-	s := r.state.Load()
-	if slices.ContainsFunc(s.indexes, func(t Tree) bool { return t.order.term == term }) {
-		return // scans cost less than this index for what is asked
-	}
 	r.addIndex(s, sortedIndex(s.tree, order), began)
 }
 
@@ -112,11 +112,16 @@ func reindex(edit *Edit, previous, entry *entry.Entry) {
 	}
 }
 
+// findIndex returns the place of the index of a term. It returns -1 if there is none.
+func findIndex(indexes []Tree, term entry.Term) int {
+	return slices.IndexFunc(indexes, func(t Tree) bool { return t.order.term == term })
+}
+
 // indexesBeside returns the indexes to keep beside a new one, and whether the new one may be
 // added. It drops indexes that were idle for indexIdle, or for evictIdle if all places are
 // taken.
 func indexesBeside(added *indexOrder, indexes []Tree, now time.Time) (retained []Tree, ok bool) {
-	if slices.ContainsFunc(indexes, func(t Tree) bool { return t.order.term == added.term }) {
+	if findIndex(indexes, added.term) >= 0 {
 		return nil, false
 	}
 	idle := indexIdle

@@ -148,7 +148,7 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 	best, fewest := -1, 0
 	var lookup indexLookup
 	for _, l := range indexLookups(q) {
-		i := slices.IndexFunc(s.indexes, func(t Tree) bool { return t.order.term == l.term })
+		i := findIndex(s.indexes, l.term)
 		if i < 0 {
 			continue
 		}
