@@ -76,9 +76,9 @@ export function panel(id, title, lead, ...children) {
 export const part = (title, note, ...children) =>
   el("div", { class: "part" }, el("h3", {}, title, note ? el("small", {}, note) : null), ...children);
 
-// breakable is a name that lines may break after its punctuation.
+// breakable is a name that lines may break after its punctuation, but not within an address.
 const breakable = (name) => typeof name !== "string" ? name :
-  name.split(/(?<=[./:_-])/).flatMap((piece, i) => i > 0 ? [el("wbr"), piece] : [piece]);
+  name.split(/(?<=[./:_-])(?!\d)/).flatMap((piece, i) => i > 0 ? [el("wbr"), piece] : [piece]);
 
 // names is text in two lines, the second one quieter.
 export const names = (first, ...rest) =>
