@@ -5,9 +5,13 @@ script prints the number and a line of the body as soon as it is decoded. At
 the end of the body it prints the number and "END", with the error if there is one.
 """
 
+import asyncio
 import gzip
 import http.client
+import importlib
+import json
 import os
+import queue
 import ssl
 import sys
 import threading
@@ -68,7 +72,6 @@ def with_gzipfile(path):
 
 
 def with_urllib3(path):
-    import urllib3
     pool = urllib3.PoolManager(ca_certs=CA, timeout=SILENCE)
     response = pool.request("GET", URL + path, headers=HEADERS, preload_content=False)
     want_gzip(response.headers["Content-Encoding"])
@@ -76,7 +79,6 @@ def with_urllib3(path):
 
 
 def requests_get(path):
-    import requests
     session = requests.Session()
     session.trust_env = False
     response = session.get(URL + path, headers=HEADERS, verify=CA, stream=True, timeout=SILENCE)
@@ -93,7 +95,6 @@ def with_requests_lines(path):
 
 
 def with_httpx(path, http2=True):
-    import httpx
     verify = ssl.create_default_context(cafile=CA)
     with httpx.Client(http2=http2, verify=verify, timeout=SILENCE, trust_env=False) as client:
         with client.stream("GET", URL + path, headers=HEADERS) as response:
@@ -106,13 +107,9 @@ def with_httpx1(path):
 
 
 def with_aiohttp(path):
-    import asyncio
-    import queue
-
     lines = queue.Queue()
 
     async def read():
-        import aiohttp
         connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=CA))
         timeout = aiohttp.ClientTimeout(total=None, sock_read=SILENCE)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
@@ -136,9 +133,6 @@ def with_aiohttp(path):
 
 
 def with_pycurl(path):
-    import queue
-
-    import pycurl
     chunks, headers = queue.Queue(), []
     handle = pycurl.Curl()
     handle.setopt(pycurl.URL, URL + path)
@@ -170,9 +164,6 @@ def with_pycurl(path):
 
 def with_kubernetes(path):
     """The official client, told to accept gzip for lists. It does not decode watches."""
-    import json
-
-    import kubernetes
     configuration = kubernetes.client.Configuration()
     configuration.host, configuration.ssl_ca_cert, configuration.proxy = URL, CA, None
     api = kubernetes.client.ApiClient(configuration, header_name="Authorization", header_value=HEADERS["Authorization"])
@@ -201,6 +192,14 @@ def follow(number, decoder, path):
         say(number, f"END {type(e).__name__}: {e}".replace("\n", " ").encode())
 
 
+def load(decoder):
+    """Import a decoder's module. Threads that import at once can see a part of a module."""
+    name = "gzip" if decoder == "gzipfile" else decoder.removesuffix("1").partition("_")[0]
+    globals()[name] = importlib.import_module(name)
+
+
 for request in sys.stdin:
-    threading.Thread(target=follow, args=request.split(), daemon=True).start()
+    number, decoder, path = request.split()
+    load(decoder)
+    threading.Thread(target=follow, args=(number, decoder, path), daemon=True).start()
 os._exit(0)
