@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace/internal/replica/upstream"
 	"github.com/millrace/millrace/internal/tier/storage"
+	"github.com/millrace/millrace/internal/wire/entry"
 )
 
 const (
@@ -120,7 +122,7 @@ func (s *sameCluster) settleAll(ctx context.Context, all []schema.GroupResource)
 	}
 }
 
-// compare returns nil if the cache has the upstream's first object at the same revision, or if
+// compare returns nil if the cache has the upstream's first object, with its UID, at the same revision, or if
 // both have no object.
 func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) error {
 	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
@@ -182,8 +184,8 @@ func (s *sameCluster) compareOnce(ctx context.Context, gr schema.GroupResource) 
 	return s.compareObject(ctx, gr, first)
 }
 
-// compareObject returns nil if the cache has an object of the upstream at its revision. If want is
-// empty, the cache must have no object.
+// compareObject returns nil if the cache has an object of the upstream, with its UID, at its revision.
+// Clusters that begin in the same way have objects of one name at one revision. If want is empty, the cache must have no object.
 func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource, want upstream.ObjectVersion) error {
 	stored := s.stored(gr)
 	if stored == nil {
@@ -201,9 +203,23 @@ func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource
 	}
 	for e := range snapshot.All(want.Key(), "") {
 		if e.Key == want.Key() && e.Revision == want.Revision {
-			return nil
+			return compareUID(e, want)
 		}
 		break
 	}
 	return fmt.Errorf("the upstream has %s at revision %d, and etcd has not", want.Key(), want.Revision)
+}
+
+// compareUID returns nil if the stored bytes contain the UID of an object of the upstream, as each
+// storage form does. Bytes that cannot be decoded are not compared.
+func compareUID(e *entry.Entry, want upstream.ObjectVersion) error {
+	if e.Err != nil {
+		return nil
+	}
+	return e.Read(func(value []byte) error {
+		if !bytes.Contains(value, []byte(want.UID)) {
+			return fmt.Errorf("etcd has another %s than the upstream: its UID is not %s", want.Key(), want.UID)
+		}
+		return nil
+	})
 }

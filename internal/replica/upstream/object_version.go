@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ErrForbidden says that the upstream forbids the replica a read.
@@ -18,7 +19,10 @@ var ErrForbidden = errors.New("the upstream forbids this read: let the user of -
 // ObjectVersion names an object and its revision. It is empty if there is no object.
 type ObjectVersion struct {
 	Namespace, Name string
-	Revision        int64
+	// UID tells the object from that of another cluster with the same name and revision. It is
+	// empty if the object has none.
+	UID      types.UID
+	Revision int64
 }
 
 // Key returns the object's key, without its resource's prefix.
@@ -36,12 +40,12 @@ func (u *Upstream) AuthenticationConfigMap(ctx context.Context) (ObjectVersion, 
 	if err != nil {
 		return ObjectVersion{}, fmt.Errorf("read config map %s/%s: %w", metav1.NamespaceSystem, publishedMap, err)
 	}
-	return newObjectVersion(published.Namespace, published.Name, published.ResourceVersion)
+	return newObjectVersion(published.ObjectMeta)
 }
 
-func newObjectVersion(namespace, name, revision string) (o ObjectVersion, err error) {
-	o = ObjectVersion{Namespace: namespace, Name: name}
-	if o.Revision, err = strconv.ParseInt(revision, 10, 64); err != nil {
+func newObjectVersion(meta metav1.ObjectMeta) (o ObjectVersion, err error) {
+	o = ObjectVersion{Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID}
+	if o.Revision, err = strconv.ParseInt(meta.ResourceVersion, 10, 64); err != nil {
 		return ObjectVersion{}, fmt.Errorf("read the revision of %s: %w", o.Key(), err)
 	}
 	return o, nil
@@ -69,5 +73,5 @@ func (u *Upstream) First(ctx context.Context, gr schema.GroupResource) (ObjectVe
 	if len(list.Items) == 0 {
 		return ObjectVersion{}, nil
 	}
-	return newObjectVersion(list.Items[0].Namespace, list.Items[0].Name, list.Items[0].ResourceVersion)
+	return newObjectVersion(list.Items[0].ObjectMeta)
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/millrace/millrace/internal/account/serverreport"
 	"github.com/millrace/millrace/test/support/harness"
@@ -29,6 +30,28 @@ func TestAnotherEtcd(t *testing.T) {
 		if code == 0 || !strings.Contains(output, "etcd is not that of the upstream") || !strings.Contains(output, "--etcd-prefix") {
 			t.Errorf("%s: the replica ended with %d: %s", what, code, output)
 		}
+	}
+}
+
+// TestLikeEtcd gives a replica the etcd of another cluster that has the config map of every cluster
+// at the same revision. It does not start.
+func TestLikeEtcd(t *testing.T) {
+	t.Parallel()
+	upstream, other := startUpstream(t), harness.StartEtcd(t).Client()
+	const key = "/registry/configmaps/kube-system/extension-apiserver-authentication"
+	stored := must(upstream.EtcdClient().Get(t.Context(), key))(t).Kvs[0]
+	for must(other.Get(t.Context(), key))(t).Header.Revision < stored.ModRevision-1 {
+		must(other.Put(t.Context(), "/registry/filler", ""))(t)
+	}
+	published := must(clientset(t, upstream.Config()).CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{}))(t)
+	value := strings.ReplaceAll(string(stored.Value), string(published.UID), string(uuid.NewUUID()))
+	if put := must(other.Put(t.Context(), key, value))(t); put.Header.Revision != stored.ModRevision {
+		t.Fatalf("the object is at revision %d, want %d", put.Header.Revision, stored.ModRevision)
+	}
+	output, code := harness.Run(t, "replica", "--kubeconfig="+filepath.Join(upstream.DataDir, "admin.kubeconfig"), "--cert-dir="+t.TempDir(),
+		fmt.Sprintf("--secure-port=%d", harness.FreePort(t)), "--etcd-servers="+other.Endpoints()[0])
+	if code == 0 || !strings.Contains(output, "etcd is not that of the upstream") || !strings.Contains(output, string(published.UID)) {
+		t.Errorf("the replica ended with %d: %s", code, output)
 	}
 }
 
