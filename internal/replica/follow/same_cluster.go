@@ -122,8 +122,8 @@ func (s *sameCluster) settleAll(ctx context.Context, all []schema.GroupResource)
 	}
 }
 
-// compare returns nil if the cache has the upstream's first object, with its UID, at the same revision, or if
-// both have no object.
+// compare returns nil if the cache has the upstream's first object, with its UID, at the same
+// revision, or if both have no object.
 func (s *sameCluster) compare(ctx context.Context, gr schema.GroupResource) error {
 	return repeat(ctx, func() error { return s.compareOnce(ctx, gr) })
 }
@@ -184,8 +184,9 @@ func (s *sameCluster) compareOnce(ctx context.Context, gr schema.GroupResource) 
 	return s.compareObject(ctx, gr, first)
 }
 
-// compareObject returns nil if the cache has an object of the upstream, with its UID, at its revision.
-// Clusters that begin in the same way have objects of one name at one revision. If want is empty, the cache must have no object.
+// compareObject returns nil if the cache has an object of the upstream, with its UID, at its
+// revision. Without the UID, clusters that begin in the same way can be mistaken for each other. If
+// want is empty, the cache must have no object.
 func (s *sameCluster) compareObject(ctx context.Context, gr schema.GroupResource, want upstream.ObjectVersion) error {
 	stored := s.stored(gr)
 	if stored == nil {

@@ -39,11 +39,18 @@ func TestLikeEtcd(t *testing.T) {
 	t.Parallel()
 	upstream, other := startUpstream(t), harness.StartEtcd(t).Client()
 	const key = "/registry/configmaps/kube-system/extension-apiserver-authentication"
+	var published *corev1.ConfigMap
+	eventually(t, "the upstream has the config map", func() (err error) {
+		published, err = clientset(t, upstream.Config()).CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		if err != nil {
+			return notYet("%v", err)
+		}
+		return nil
+	})
 	stored := must(upstream.EtcdClient().Get(t.Context(), key))(t).Kvs[0]
 	for must(other.Get(t.Context(), key))(t).Header.Revision < stored.ModRevision-1 {
 		must(other.Put(t.Context(), "/registry/filler", ""))(t)
 	}
-	published := must(clientset(t, upstream.Config()).CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{}))(t)
 	value := strings.ReplaceAll(string(stored.Value), string(published.UID), string(uuid.NewUUID()))
 	if put := must(other.Put(t.Context(), key, value))(t); put.Header.Revision != stored.ModRevision {
 		t.Fatalf("the object is at revision %d, want %d", put.Header.Revision, stored.ModRevision)
