@@ -23,10 +23,10 @@ import (
 // asks. The cache of a resource that changes often passes the upstream's revision within
 // milliseconds, and a Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
 //
-// watchPassOnAfter is the same for a watch that begins with the newest state. It waits for the
-// bookmark of a second watch (package apifeed). Otherwise thousands of informers that begin at
-// the same time would all go to the upstream, and each list the resource there. A large list
-// without selectors waits as long.
+// watchPassOnAfter is the same for a watch that begins with the newest state, if the watches of
+// a second that do so cost much. It waits for the bookmark of a second watch (package apifeed).
+// Otherwise thousands of informers that begin at the same time would all go to the upstream,
+// and each list the resource there. A large list without selectors waits as long.
 const (
 	passOnAfter      = 300 * time.Millisecond
 	watchPassOnAfter = 5 * time.Second

@@ -26,14 +26,15 @@ const (
 	maxGather = 50 * time.Millisecond
 )
 
-// add records a read of a weight, and returns the weight of the reads that gather in a window.
-func (d *demand) add(now time.Time, weight int) (gathered float64) {
+// add records a read that examines objects. It returns the weight of the reads of the last
+// second, and the weight that gathers in a window.
+func (d *demand) add(now time.Time, examined int) (weight, gathered float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ageLocked(now)
 	d.mu.reads++
-	d.mu.weight += float64(weight)
-	return d.mu.weight * d.windowLocked().Seconds()
+	d.mu.weight += float64(requestWeight + examined)
+	return d.mu.weight, d.mu.weight * d.windowLocked().Seconds()
 }
 
 // window returns for how long reads gather before the source is asked.

@@ -44,6 +44,7 @@ type Prover struct {
 	source     ContentsSource
 	forecast   forecast
 	demand     demand
+	watchLists demand
 	contents   *rounds.Question[*Snapshot]
 	counts     struct{ progress, contents, none atomic.Int64 }
 }
@@ -69,6 +70,9 @@ const (
 	contentsPatience = 100 * time.Millisecond
 	// maxContents is the size of a resource's values from which Contents is not asked.
 	maxContents = 4 << 20
+	// costlyWatchLists is the weight of a second's watch-lists from which each should wait
+	// for a proof. A stock server needs some 50 ms of CPU for them.
+	costlyWatchLists = 1000
 )
 
 // NewProver makes a Prover of a cache that has one resource.
@@ -86,6 +90,30 @@ func NewProver(c *Cache, consistent *Consistent, source ContentsSource) *Prover 
 // ErrNotReady.
 func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapshot, error) {
 	state, err := p.proveOnce(ctx, r, examined)
+	p.count(state, err)
+	return state, err
+}
+
+// ProveProgress is Prove by progress alone. It is for a watch, which goes on from the cache's
+// revision.
+func (p *Prover) ProveProgress(ctx context.Context) error {
+	err := p.cache.Ready()
+	if err == nil {
+		err = p.proveProgress(ctx, time.Now())
+	}
+	p.count(nil, err)
+	return err
+}
+
+// AddWatchList records a watch-list that examines objects. It reports whether the watch-lists
+// of the last second would cost the source much, so that this one should wait for a proof.
+func (p *Prover) AddWatchList(examined int) (costly bool) {
+	weight, _ := p.watchLists.add(time.Now(), examined)
+	return weight > costlyWatchLists
+}
+
+// count counts a read.
+func (p *Prover) count(state *Snapshot, err error) {
 	switch {
 	case err != nil:
 		p.counts.none.Add(1)
@@ -94,7 +122,6 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 	default:
 		p.counts.progress.Add(1)
 	}
-	return state, err
 }
 
 // proveOnce does Prove's work without counting it.
@@ -103,26 +130,33 @@ func (p *Prover) proveOnce(ctx context.Context, r *Resource, examined int) (*Sna
 		return nil, err
 	}
 	now := time.Now()
-	gathered := p.demand.add(now, requestWeight+examined)
-	switch {
-	case p.forecast.isNear():
+	_, gathered := p.demand.add(now, examined)
+	if p.forecast.isNear() || !r.Snapshot().isWorthReading(gathered) {
+		return nil, p.proveProgress(ctx, now)
+	}
+	state, err := p.contents.Answer(ctx)
+	if err == nil && state == nil {
+		err = errNoProgress
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
+	}
+	return state, nil
+}
+
+// proveProgress waits for progress if it is near. Otherwise it probes now and then whether it
+// is.
+func (p *Prover) proveProgress(ctx context.Context, now time.Time) error {
+	if p.forecast.isNear() {
 		if err := p.waitNear(ctx, p.forecast.patience(p.progressWithin())); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
+			return fmt.Errorf("%w: %w", ErrUnproven, err)
 		}
-		return nil, nil
-	case r.Snapshot().isWorthReading(gathered):
-		state, err := p.contents.Answer(ctx)
-		if err == nil && state == nil {
-			err = errNoProgress
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
-		}
-		return state, nil
-	case p.forecast.isDue(now):
+		return nil
+	}
+	if p.forecast.isDue(now) {
 		go p.probe()
 	}
-	return nil, fmt.Errorf("%w: %w", ErrUnproven, errNoProgress)
+	return fmt.Errorf("%w: %w", ErrUnproven, errNoProgress)
 }
 
 // isWorthReading reports whether reading all keys of a state costs a source less than reads

@@ -292,11 +292,65 @@ func TestContradiction(t *testing.T) {
 	})
 }
 
+// TestWatchesAreProvenByProgress: a watch goes on from the cache's revision, so a comparison of
+// the keys proves nothing for it.
+func TestWatchesAreProvenByProgress(t *testing.T) {
+	inQuiet(t, 11, func(t *testing.T, p *provedCache) {
+		p.giveUpHope(t)
+		p.source.set(func() { p.source.answering = func() { <-time.After(3 * time.Millisecond) } })
+		p.crowd(t, func() {
+			began := time.Now()
+			if err := p.ProveProgress(t.Context()); !errors.Is(err, cache.ErrUnproven) || !time.Now().Equal(began) {
+				t.Fatalf("a watch behind its source has waited %v and got %v", time.Since(began), err)
+			}
+		})
+		p.Progressed(11)
+		for range 600 {
+			if p.ProveProgress(t.Context()) == nil {
+				return
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		t.Error("no watch is answered, though the cache is at the source's revision")
+	})
+}
+
+// TestCostlyWatchLists: the cost of a second's watch-lists counts, whether they are few that
+// examine much or many that examine little.
+func TestCostlyWatchLists(t *testing.T) {
+	for name, c := range map[string]struct{ examined, within, beyond int }{
+		"of one object":        {1, 80, 100},
+		"of a hundred objects": {100, 8, 10},
+		"of all":               {5000, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inQuiet(t, 10, func(t *testing.T, p *provedCache) {
+				costly := func(n int) (any bool) {
+					for range n {
+						any = p.AddWatchList(c.examined)
+					}
+					return any
+				}
+				if costly(c.within) || !costly(c.beyond-c.within) {
+					t.Errorf("%d should cost little, and %d much", c.within, c.beyond)
+				}
+				<-time.After(10 * time.Second)
+				if costly(c.within) {
+					t.Error("watch-lists of before still count")
+				}
+			})
+		})
+	}
+}
+
 func TestNothingIsProvenBeforeTheLoad(t *testing.T) {
 	c := newCache(cache.Config{})
 	source := &quietSource{}
 	p := cache.NewProver(c, cache.NewConsistent(c, source), source)
 	if _, err := p.Prove(t.Context(), c.Register(cache.Spec{Prefix: "/things/"}), 1); !errors.Is(err, cache.ErrNotReady) {
 		t.Errorf("got %v, want %v", err, cache.ErrNotReady)
+	}
+	if err := p.ProveProgress(t.Context()); !errors.Is(err, cache.ErrNotReady) {
+		t.Errorf("a watch got %v, want %v", err, cache.ErrNotReady)
 	}
 }

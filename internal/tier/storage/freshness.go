@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,25 +94,51 @@ func (s *Store) waitNewest(ctx context.Context, r readCost) (*cache.Snapshot, er
 	return state, err
 }
 
-// largeList is the size, in bytes of objects, from which a LIST is patient (readCost). A stock
-// server needs some 30 ms of CPU for such a LIST.
+// largeList is the size, in bytes of objects, from which a LIST or a watch-list is patient. A
+// stock server needs some 30 ms of CPU for such a LIST.
 const largeList = 4 << 20
 
-// costOf estimates the cost of a list. It assumes that the scope will have the objects that it
-// has now, and that they are of the resource's mean size.
+// costOf estimates the cost of a list.
 func (s *Store) costOf(l *listRequest) readCost {
+	examined, large := s.extent(&l.query)
+	return readCost{examined, large && s.cfg.WatchPassOnAfter > 0 && !l.query.Selects() && l.selection.whole}
+}
+
+// extent estimates how many objects are examined for a query, and whether its answer is
+// large. It assumes that the scope will have the objects that it has now, and that they are of
+// the resource's mean size.
+func (s *Store) extent(q *cache.Query) (examined int, large bool) {
 	snapshot := s.cfg.Resource.Snapshot()
 	if snapshot.Len() == 0 {
-		return readCost{}
+		return 0, false
 	}
-	r := readCost{examined: snapshot.Total(&l.query)}
-	objects := r.examined
-	if l.query.Limit > 0 {
-		objects = min(objects, l.query.Limit)
+	examined = snapshot.Total(q)
+	objects := examined
+	if q.Limit > 0 {
+		objects = min(objects, q.Limit)
 	}
-	isLarge := snapshot.Bytes/int64(snapshot.Len())*int64(objects) >= largeList
-	r.patient = isLarge && s.cfg.WatchPassOnAfter > 0 && !l.query.Selects() && l.selection.whole
-	return r
+	return examined, snapshot.Bytes/int64(snapshot.Len())*int64(objects) >= largeList
+}
+
+// waitWatch waits until the cache holds every write acknowledged so far, for a watch that
+// begins with that state. Where the watch would cost another server little, it waits as a list
+// does.
+func (s *Store) waitWatch(ctx context.Context, sc scope, withInitial bool) error {
+	if s.cfg.Prover == nil {
+		return s.waitProven(ctx, cmp.Or(s.cfg.WatchPassOnAfter, s.cfg.PassOnAfter))
+	}
+	var examined int
+	var large bool
+	if withInitial {
+		examined, large = s.extent(&cache.Query{Prefix: sc.key, Single: !sc.recursive})
+	}
+	if costly := s.cfg.Prover.AddWatchList(examined); costly || large {
+		return s.waitProven(ctx, cmp.Or(s.cfg.WatchPassOnAfter, s.cfg.PassOnAfter))
+	}
+	began := time.Now()
+	err := s.cfg.Prover.ProveProgress(ctx)
+	s.recordConsistentRead(began, err)
+	return err
 }
 
 // staleAfter is how long a read that accepts a stale state waits for a proof that the cache

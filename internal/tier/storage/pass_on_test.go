@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,20 +27,6 @@ type slowSource int64
 
 func (s slowSource) Revision(context.Context) (int64, error) { return int64(s), nil }
 func (s slowSource) RequestProgress(context.Context) error   { return nil }
-
-// askedSource is a slowSource that says when it was asked for progress.
-type askedSource struct {
-	slowSource
-	asked chan struct{}
-}
-
-func (s *askedSource) RequestProgress(context.Context) error {
-	select {
-	case s.asked <- struct{}{}:
-	default:
-	}
-	return nil
-}
 
 // TestPassOnAfter reads from a store without etcd. What the cache cannot be shown to hold in time
 // is left to another server, and the rest is answered.
@@ -111,54 +98,72 @@ func TestTokensExpireWithoutEtcd(t *testing.T) {
 	}
 }
 
-// TestWatchPassOnAfter has a proof that comes too late for a list, and in time for a
-// watch-list, and for a list of several megabytes.
+// unreadSource is a slowSource whose contents cannot be read.
+type unreadSource struct{ slowSource }
+
+func (unreadSource) ProgressWithin() time.Duration { return 0 }
+
+func (unreadSource) Contents(context.Context) ([]feed.Object, int64, error) {
+	return nil, 0, errors.ErrUnsupported
+}
+
+func (unreadSource) Contradict(error) {}
+
+// TestWatchPassOnAfter has a proof that comes too late for reads that cost little, and in time
+// for lists and watch-lists of several megabytes, and for many watch-lists within a second.
 func TestWatchPassOnAfter(t *testing.T) {
 	t.Parallel()
 	all := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
-	page, label, watchList := all, all, all
+	page, label, watchList, watch := all, all, all, all
 	page.Predicate.Limit = 1
 	label.Predicate.Label = labels.SelectorFromSet(labels.Set{"a": "b"})
-	watchList.SendInitialEvents = new(true)
+	watchList.SendInitialEvents, watch.SendInitialEvents = new(true), new(false)
 	for name, c := range map[string]struct {
 		objectBytes int
 		opts        apistorage.ListOptions
-		waits       bool
+		// before is how many such watches began a moment before.
+		before int
+		waits  bool
 	}{
-		"few bytes":             {1 << 10, all, false},
-		"many bytes":            {3 << 20, all, true},
-		"a page of many bytes":  {3 << 20, page, false},
-		"a label of many bytes": {3 << 20, label, false},
-		"watch-list":            {1 << 10, watchList, true},
+		"few bytes":                                {1 << 10, all, 0, false},
+		"many bytes":                               {3 << 20, all, 0, true},
+		"a page of many bytes":                     {3 << 20, page, 0, false},
+		"a label of many bytes":                    {3 << 20, label, 0, false},
+		"watch-list":                               {1 << 10, watchList, 0, false},
+		"watch-list of many bytes":                 {3 << 20, watchList, 0, true},
+		"watch-list after many":                    {1 << 10, watchList, 1000, true},
+		"watch without initial events":             {3 << 20, watch, 0, false},
+		"watch without initial events, after many": {3 << 20, watch, 1000, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			held, source := cache.New(cache.Config{}), &askedSource{11, make(chan struct{}, 1)}
-			store := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: cache.NewConsistent(held, source), PassOnAfter: 1, WatchPassOnAfter: time.Minute})
-			load := held.BeginLoad()
-			load.Add(t.Context(), []feed.Object{storedPod(t, "a", c.objectBytes), storedPod(t, "b", c.objectBytes)})
-			load.End(t.Context(), 10)
-			ended := make(chan error, 1)
-			go func() {
+			synctest.Test(t, func(t *testing.T) {
+				held, source := cache.New(cache.Config{}), unreadSource{11}
+				consistent := cache.NewConsistent(held, source)
+				prover := cache.NewProver(held, consistent, source)
+				store := storeWithoutEtcd(t, &storage.Backend{Cache: held, Consistent: consistent, Prover: prover, PassOnAfter: 1, WatchPassOnAfter: time.Minute})
+				load := held.BeginLoad()
+				load.Add(t.Context(), []feed.Object{storedPod(t, "a", c.objectBytes), storedPod(t, "b", c.objectBytes)})
+				load.End(t.Context(), 10)
+				for range c.before {
+					prover.AddWatchList(2)
+				}
+				proof := time.AfterFunc(time.Second, func() { held.Progressed(11) })
+				var err error
 				if c.opts.SendInitialEvents != nil {
-					_, err := store.Begin(t.Context(), "/pods", c.opts)
-					ended <- err
-					return
+					_, err = store.Begin(t.Context(), "/pods", c.opts)
+				} else {
+					_, err = store.Select(t.Context(), "/pods", c.opts)
 				}
-				_, err := store.Select(t.Context(), "/pods", c.opts)
-				ended <- err
-			}()
-			if !c.waits {
-				if err := <-ended; !errors.Is(err, cache.ErrUnproven) {
-					t.Errorf("got %v, want %v", err, cache.ErrUnproven)
+				early := proof.Stop()
+				switch {
+				case c.waits && err != nil:
+					t.Errorf("got %v", err)
+				case !c.waits && (!early || !errors.Is(err, cache.ErrUnproven)):
+					t.Errorf("got %v, before the proof: %v; want %v before it", err, early, cache.ErrUnproven)
 				}
-				return
-			}
-			<-source.asked // A read that does not wait has ended, or does so with an error.
-			held.Progressed(11)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+				<-time.After(10 * time.Second) // requests for progress go on for as long
+			})
 		})
 	}
 }

@@ -49,8 +49,8 @@ type Config struct {
 	// it wraps cache.ErrNotReady, without a wait. Zero means that reads wait as in Kubernetes,
 	// and end with its errors.
 	PassOnAfter time.Duration
-	// WatchPassOnAfter takes the place of PassOnAfter for a watch that begins with the newest
-	// state, and for a list of several megabytes. Zero means PassOnAfter.
+	// WatchPassOnAfter takes the place of PassOnAfter for watches that begin with the newest
+	// state and cost much, and for a list of several megabytes. Zero means PassOnAfter.
 	WatchPassOnAfter time.Duration
 	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
 	// means that all answers must be new.

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -74,7 +73,7 @@ func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storag
 	withoutInitial := opts.SendInitialEvents != nil && !withInitial
 	switch {
 	case opts.SendInitialEvents != nil && opts.ResourceVersion == "":
-		if err := s.waitProven(ctx, cmp.Or(s.cfg.WatchPassOnAfter, s.cfg.PassOnAfter)); err != nil {
+		if err := s.waitWatch(ctx, sc, withInitial); err != nil {
 			return cache.StartPoint{}, err
 		}
 	case withInitial:
