@@ -71,8 +71,8 @@ const (
 	// maxContents is the size of a resource's values from which Contents is not asked.
 	maxContents = 4 << 20
 	// costlyWatchLists is the weight of a second's watch-lists from which each should wait
-	// for a proof. A stock server needs some 50 ms of CPU for them.
-	costlyWatchLists = 1000
+	// for a proof. A stock server needs some 15 ms of CPU for them.
+	costlyWatchLists = 300
 )
 
 // NewProver makes a Prover of a cache that has one resource.
@@ -99,7 +99,7 @@ func (p *Prover) Prove(ctx context.Context, r *Resource, examined int) (*Snapsho
 func (p *Prover) ProveProgress(ctx context.Context) error {
 	err := p.cache.Ready()
 	if err == nil {
-		err = p.proveProgress(ctx, time.Now())
+		err = p.awaitProgress(ctx, time.Now())
 	}
 	p.count(nil, err)
 	return err
@@ -132,7 +132,7 @@ func (p *Prover) proveOnce(ctx context.Context, r *Resource, examined int) (*Sna
 	now := time.Now()
 	_, gathered := p.demand.add(now, examined)
 	if p.forecast.isNear() || !r.Snapshot().isWorthReading(gathered) {
-		return nil, p.proveProgress(ctx, now)
+		return nil, p.awaitProgress(ctx, now)
 	}
 	state, err := p.contents.Answer(ctx)
 	if err == nil && state == nil {
@@ -144,9 +144,9 @@ func (p *Prover) proveOnce(ctx context.Context, r *Resource, examined int) (*Sna
 	return state, nil
 }
 
-// proveProgress waits for progress if it is near. Otherwise it probes now and then whether it
+// awaitProgress waits for progress if it is near. Otherwise it probes now and then whether it
 // is.
-func (p *Prover) proveProgress(ctx context.Context, now time.Time) error {
+func (p *Prover) awaitProgress(ctx context.Context, now time.Time) error {
 	if p.forecast.isNear() {
 		if err := p.waitNear(ctx, p.forecast.patience(p.progressWithin())); err != nil {
 			return fmt.Errorf("%w: %w", ErrUnproven, err)

@@ -319,8 +319,8 @@ func TestWatchesAreProvenByProgress(t *testing.T) {
 // examine much or many that examine little.
 func TestCostlyWatchLists(t *testing.T) {
 	for name, c := range map[string]struct{ examined, within, beyond int }{
-		"of one object":        {1, 80, 100},
-		"of a hundred objects": {100, 8, 10},
+		"of one object":        {1, 25, 30},
+		"of a hundred objects": {100, 2, 3},
 		"of all":               {5000, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
