@@ -181,6 +181,8 @@ type watchSession struct {
 	cursor *watch.Cursor
 	// account is nil if no accounts are kept.
 	account *slo.Watch
+	// first is what another server has sent of the watch. It is nil if the watch begins here.
+	first *encode.Stream
 	// out makes the frames. It is set with the headers.
 	out      encode.Stream
 	schedule schedule
@@ -266,10 +268,7 @@ func (s *watchSession) sendHeaders() {
 	header.Set("Content-Type", q.form.MediaType())
 	header.Set("Transfer-Encoding", "chunked")
 	q.bookmarks.setHeaders(header, q.route.cfg.Shared.Depth)
-	if q.encoding != encode.Identity {
-		header.Set("Content-Encoding", string(q.encoding))
-		header.Add("Vary", "Accept-Encoding")
-	}
+	setWatchEncoding(header, q.encoding)
 	s.w.WriteHeader(http.StatusOK)
 	http.NewResponseController(s.w).Flush()
 	s.w = responsewriter.GetOriginal(s.w)
@@ -278,6 +277,17 @@ func (s *watchSession) sendHeaders() {
 		s.flush = flusher.Flush
 	}
 	s.out = encode.Stream{Form: q.form, Head: q.firstForm, Writer: s, Encoding: q.encoding, Observe: q.sizeObserver()}
+	if s.first != nil {
+		s.out.Continue(s.first)
+	}
+}
+
+// setWatchEncoding sets the headers of a watch that has a coding.
+func setWatchEncoding(header http.Header, coding encode.Encoding) {
+	if coding != encode.Identity {
+		header.Set("Content-Encoding", string(coding))
+		header.Add("Vary", "Accept-Encoding")
+	}
 }
 
 // Write implements io.Writer for initial events, ordinary bookmarks and the end.

@@ -56,17 +56,23 @@ type gunzipStream struct {
 // gunzip opens a watch with each of the decoders.
 func (env *watchServer) gunzip(t *testing.T, query string) (streams []*gunzipStream) {
 	t.Helper()
-	for name, open := range gunzips {
-		s := &gunzipStream{stream: env.watch(t, listPath+query, http.Header{"Accept-Encoding": {"gzip"}}), decoder: name}
-		if got := s.Header.Get("Content-Encoding"); got != "gzip" {
-			t.Fatalf("Content-Encoding is %q", got)
-		}
-		s.body = io.TeeReader(s.Body, &s.wire)
-		s.lines = bufio.NewScanner(&lazyGunzip{open: open, wire: s.body})
-		s.lines.Buffer(nil, 1<<20)
-		streams = append(streams, s)
+	for name := range gunzips {
+		streams = append(streams, env.gunzipBy(t, name, query))
 	}
 	return streams
+}
+
+// gunzipBy opens a watch with one of the decoders.
+func (env *watchServer) gunzipBy(t *testing.T, decoder, query string) *gunzipStream {
+	t.Helper()
+	s := &gunzipStream{stream: env.watch(t, listPath+query, http.Header{"Accept-Encoding": {"gzip"}}), decoder: decoder}
+	if got := s.Header.Get("Content-Encoding"); got != "gzip" {
+		t.Fatalf("Content-Encoding is %q", got)
+	}
+	s.body = io.TeeReader(s.Body, &s.wire)
+	s.lines = bufio.NewScanner(&lazyGunzip{open: gunzips[decoder], wire: s.body})
+	s.lines.Buffer(nil, 1<<20)
+	return s
 }
 
 // checkEnd reads to the end. Only bookmarks may come. The bytes must be one member of gzip

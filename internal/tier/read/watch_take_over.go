@@ -12,6 +12,7 @@ import (
 
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
+	"github.com/millrace/millrace/internal/wire/encode"
 	"github.com/millrace/millrace/internal/wire/watchevent"
 )
 
@@ -46,7 +47,7 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 	ctx, stop := context.WithCancel(req.Context())
 	defer stop()
 	p := &passedWatch{ResponseWriter: w, query: q, req: req, began: time.Now(), stop: stop}
-	p.mu.position = q.firstPosition()
+	p.mu.position, p.mu.out.Writer = q.firstPosition(), w
 	var looking sync.WaitGroup
 	looking.Go(func() {
 		defer stop()
@@ -57,7 +58,9 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 		value := recover() // a proxy panics when the body cannot be copied to its end
 		stop()
 		looking.Wait()
-		rest = p.mu.rest
+		if rest = p.mu.rest; rest == nil && (value == nil || p.mu.closed) {
+			_ = p.mu.out.Close() // a client that is gone needs no end
+		}
 		switch {
 		case p.panicked != nil:
 			panic(p.panicked) // as if the request's goroutine had looked
@@ -101,11 +104,14 @@ type passedWatch struct {
 		// read says that the events are in the form that the tier would send, and are read.
 		read   bool
 		events watchevent.Reader
+		// out compresses what is sent, if the tier compresses such a watch.
+		out encode.Stream
 		// position is a revision up to which the client has all events. It is 0 if none is
 		// known.
 		position int64
-		// sent says that the client has got an event.
-		sent bool
+		// sent says that the client has got an event. failed says that it has got an error: what
+		// comes after an error is not taken over.
+		sent, failed bool
 		// closed says that nothing more of the other server's answer is sent. rest then sends
 		// the rest of the watch. It is nil if the client resumes the watch.
 		closed bool
@@ -114,7 +120,8 @@ type passedWatch struct {
 }
 
 // asked returns the request to the other server. It asks for bookmarks, which say how far
-// the client is, and for events without a content coding.
+// the client is, and for events without a content coding: the tier compresses them itself, in a
+// stream that it can continue.
 func (p *passedWatch) asked(ctx context.Context) *http.Request {
 	parameters := p.req.URL.Query()
 	parameters.Set("allowWatchBookmarks", "true")
@@ -142,6 +149,8 @@ func (p *passedWatch) WriteHeader(status int) {
 	header := p.Header()
 	if contentType := header.Get("Content-Type"); status == http.StatusOK && contentType == p.query.form.MediaType() && header.Get("Content-Encoding") == "" {
 		p.mu.read, p.mu.events.Form = true, watchevent.FormOf(contentType)
+		p.mu.out.Encoding = p.query.encoding
+		setWatchEncoding(header, p.query.encoding)
 	}
 	p.ResponseWriter.WriteHeader(status)
 }
@@ -157,7 +166,7 @@ func (p *passedWatch) Write(b []byte) (int, error) {
 	case p.mu.closed:
 		return 0, errClosed
 	case !p.mu.read:
-		return p.ResponseWriter.Write(b)
+		return len(b), p.mu.out.Copy(b)
 	}
 	var broken error
 	err := p.mu.events.Feed(b, func(e *watchevent.Event) {
@@ -178,13 +187,13 @@ func (p *passedWatch) Write(b []byte) (int, error) {
 func (p *passedWatch) sendLocked(e *watchevent.Event) error {
 	isBookmark := e.Type == watchevent.Bookmark
 	if !isBookmark || p.query.options.AllowWatchBookmarks {
-		if _, err := p.ResponseWriter.Write(e.Frame); err != nil {
+		if err := p.mu.out.Copy(e.Frame); err != nil {
 			return err
 		}
 		p.mu.sent = true
 	}
 	if e.Type == watchevent.Error {
-		p.mu.read = false // nothing follows that could be taken over
+		p.mu.failed = true
 		return nil
 	}
 	if p.mu.position > 0 || e.Type != string(apiwatch.Added) {
@@ -218,7 +227,7 @@ func (p *passedWatch) takeOver() {
 // takeOverLocked opens a session that sends what follows, if the tier can, and ends the request
 // to the other server.
 func (p *passedWatch) takeOverLocked() {
-	if !p.mu.read || p.mu.closed || p.mu.position == 0 {
+	if !p.mu.read || p.mu.failed || p.mu.closed || p.mu.position == 0 {
 		return
 	}
 	t, gvr := p.query.tier, p.query.route.cfg.Resource
@@ -233,6 +242,7 @@ func (p *passedWatch) takeOverLocked() {
 	if p.mu.sent {
 		q.firstForm = nil
 	}
+	q.encoding = p.mu.out.Encoding
 	if q.answerCounted(begunResponse{p.ResponseWriter, http.Header{}}, req) != "" || q.session == nil {
 		return
 	}
@@ -241,7 +251,7 @@ func (p *passedWatch) takeOverLocked() {
 		return
 	}
 	if p.mu.closed = true; q.bookmarks.isZero() {
-		p.mu.rest = q.session
+		p.mu.rest, q.session.first = q.session, &p.mu.out
 		t.metrics.takenOver.Inc()
 	} else {
 		q.session.close() // the answer's headers would have to be ours: the client resumes

@@ -144,6 +144,38 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestTakeOverOfCompressedWatches begins compressed watches at another server, which sends plain
+// events. Each is one member of gzip, wherever its events come from, and whoever ends it.
+func TestTakeOverOfCompressedWatches(t *testing.T) {
+	t.Parallel()
+	for decoder := range gunzips {
+		for _, http2 := range []bool{false, true} {
+			for _, takenOver := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, HTTP/2 %v, taken over %v", decoder, http2, takenOver), func(t *testing.T) {
+					t.Parallel()
+					env, other := startBeforeOther(t, http2)
+					s := env.gunzipBy(t, decoder, watchListQuery)
+					other.frames <- frame("ADDED", "a", 1)
+					s.want(t, "ADDED a 1")
+					other.frames <- frame("END", "", 100)
+					s.want(t, "BOOKMARK  100")
+					if takenOver {
+						env.load(t, "one/a")
+						env.put(t, "one/a", "x", 101)
+						<-other.ended
+						env.put(t, "one/a", strings.Repeat("x", 40<<10), 102)
+						s.want(t, "MODIFIED a 101", "MODIFIED a 102")
+						close(env.shutdown)
+					} else {
+						close(other.frames)
+					}
+					s.checkEnd(t)
+				})
+			}
+		}
+	}
+}
+
 // TestTakeOverOfHistory watches from revisions that only another server may have.
 func TestTakeOverOfHistory(t *testing.T) {
 	t.Parallel()

@@ -41,8 +41,8 @@ type Stream struct {
 	// Form encodes frames. Head, unless it is nil, encodes the first one: a watch of
 	// tables describes the columns once.
 	Form, Head *Form
-	// Writer takes the wire bytes that Initial, Signal and Close write. The caller flushes
-	// it.
+	// Writer takes the wire bytes that Initial, Signal, Copy and Close write. The caller
+	// flushes it.
 	Writer io.Writer
 	// Encoding is Identity or Gzip.
 	Encoding Encoding
@@ -227,6 +227,20 @@ func (s *Stream) Signal(kind watch.EventType, obj runtime.Object) error {
 	out := s.output()
 	return s.end(out, s.plain(out, frame))
 }
+
+// Copy writes frames that another server has made.
+func (s *Stream) Copy(frames []byte) error {
+	if s.Encoding == Identity {
+		_, err := s.Writer.Write(frames)
+		return wrapWrite(err)
+	}
+	s.last = weak.Pointer[Frame]{}
+	out := s.output()
+	return s.end(out, out.plain(frames))
+}
+
+// Continue makes the stream the rest of another one of the same coding.
+func (s *Stream) Continue(first *Stream) { s.begun, s.sum = first.begun, first.sum }
 
 // Close writes the end of the stream, even if nothing was written before.
 func (s *Stream) Close() error {
