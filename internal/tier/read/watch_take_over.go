@@ -58,7 +58,7 @@ func (q *query) passOnWatch(w http.ResponseWriter, req *http.Request, next http.
 		value := recover() // a proxy panics when the body cannot be copied to its end
 		stop()
 		looking.Wait()
-		if rest = p.mu.rest; rest == nil && (value == nil || p.mu.closed) {
+		if rest = p.mu.rest; rest == nil && p.panicked == nil && (value == nil || p.mu.closed) {
 			_ = p.mu.out.Close() // a client that is gone needs no end
 		}
 		switch {
@@ -168,40 +168,39 @@ func (p *passedWatch) Write(b []byte) (int, error) {
 	case !p.mu.read:
 		return len(b), p.mu.out.Copy(b)
 	}
-	var broken error
+	var frames []byte // whose compression as one is better than that of each
 	err := p.mu.events.Feed(b, func(e *watchevent.Event) {
-		if broken == nil {
-			broken = p.sendLocked(e)
+		if p.noteLocked(e) {
+			frames = append(frames, e.Frame...)
 		}
 	})
-	if err := errors.Join(err, broken); err != nil {
+	if len(frames) > 0 {
+		err = errors.Join(err, p.mu.out.Copy(frames))
+	}
+	if err != nil {
 		return 0, err
 	}
 	p.takeOverLocked()
 	return len(b), nil
 }
 
-// sendLocked sends an event, unless it is a bookmark that the client did not ask for, and notes
-// how far the client is. Before the first event of another type, or a bookmark, ADDED may be of
-// an object with which the watch begins. These come in the order of their names.
-func (p *passedWatch) sendLocked(e *watchevent.Event) error {
-	isBookmark := e.Type == watchevent.Bookmark
-	if !isBookmark || p.query.options.AllowWatchBookmarks {
-		if err := p.mu.out.Copy(e.Frame); err != nil {
-			return err
-		}
-		p.mu.sent = true
-	}
+// noteLocked notes how far the client is with an event, and reports whether the event is to be
+// sent: the client may not have asked for bookmarks. Before the first event of another type, or
+// a bookmark, ADDED may be of an object with which the watch begins. These come in the order of
+// their names.
+func (p *passedWatch) noteLocked(e *watchevent.Event) (sent bool) {
+	sent = e.Type != watchevent.Bookmark || p.query.options.AllowWatchBookmarks
+	p.mu.sent = p.mu.sent || sent
 	if e.Type == watchevent.Error {
 		p.mu.failed = true
-		return nil
+		return sent
 	}
 	if p.mu.position > 0 || e.Type != string(apiwatch.Added) {
 		if revision, err := strconv.ParseInt(string(e.Revision), 10, 64); err == nil {
 			p.mu.position = max(p.mu.position, revision)
 		}
 	}
-	return nil
+	return sent
 }
 
 // look tries to take the watch over, again and again, for a client that is sent no event.
