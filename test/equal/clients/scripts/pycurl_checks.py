@@ -112,7 +112,7 @@ class Client:
                     multi.select(0.02)
             _, _, failed = multi.info_read()
             if failed:
-                raise AssertionError(f"curl {failed[0][1]}: {failed[0][2]}")
+                raise ConnectionError(f"curl {failed[0][1]}: {failed[0][2]}")
         finally:
             multi.remove_handle(handle)
 
