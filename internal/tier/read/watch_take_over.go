@@ -109,8 +109,8 @@ type passedWatch struct {
 		// position is a revision up to which the client has all events. It is 0 if none is
 		// known.
 		position int64
-		// sent says that the client has got an event. failed says that it has got an error: what
-		// comes after an error is not taken over.
+		// sent says that the client has got an event. failed says that it has got an error, or
+		// that an event could not be sent: what comes after that is not taken over.
 		sent, failed bool
 		// closed says that nothing more of the other server's answer is sent. rest then sends
 		// the rest of the watch. It is nil if the client resumes the watch.
@@ -178,6 +178,7 @@ func (p *passedWatch) Write(b []byte) (int, error) {
 		err = errors.Join(err, p.mu.out.Copy(frames))
 	}
 	if err != nil {
+		p.mu.failed = true // the client may lack events up to position
 		return 0, err
 	}
 	p.takeOverLocked()

@@ -124,21 +124,23 @@ func (s *Store) extent(q *cache.Query) (examined int, large bool) {
 // begins with that state. Where the watch would cost another server little, it waits as a list
 // does.
 func (s *Store) waitWatch(ctx context.Context, sc scope, withInitial bool) error {
-	if s.cfg.Prover == nil {
-		return s.waitProven(ctx, cmp.Or(s.cfg.WatchPassOnAfter, s.cfg.PassOnAfter))
-	}
-	var examined int
-	var large bool
-	if withInitial {
-		examined, large = s.extent(&cache.Query{Prefix: sc.key, Single: !sc.recursive})
-	}
-	if costly := s.cfg.Prover.AddWatchList(examined); costly || large {
+	if s.cfg.Prover == nil || s.isCostly(sc, withInitial) {
 		return s.waitProven(ctx, cmp.Or(s.cfg.WatchPassOnAfter, s.cfg.PassOnAfter))
 	}
 	began := time.Now()
 	err := s.cfg.Prover.ProveProgress(ctx)
 	s.recordConsistentRead(began, err)
 	return err
+}
+
+// isCostly records a watch that begins with the newest state, and reports whether it would cost
+// another server much, by itself or with the others of the last second.
+func (s *Store) isCostly(sc scope, withInitial bool) bool {
+	if !withInitial {
+		return s.cfg.Prover.AddWatchList(0)
+	}
+	examined, large := s.extent(&cache.Query{Prefix: sc.key, Single: !sc.recursive})
+	return s.cfg.Prover.AddWatchList(examined) || large
 }
 
 // staleAfter is how long a read that accepts a stale state waits for a proof that the cache
